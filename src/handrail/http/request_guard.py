@@ -26,6 +26,12 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
+async def disconnected(receive: Receive) -> None:
+    """Returns when the client is gone; what it still sends is dropped."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
 RefusalOfLarge = Callable[[Scope], Awaitable[App | None]]
 """What answers a request in place of reading its large body; None lets it be read."""
 

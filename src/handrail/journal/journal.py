@@ -147,8 +147,7 @@ class SqliteJournal:
         await self.aclose()
 
     async def append(self, event: Recorded, *, durable: bool = False) -> None:
-        if self._closing:
-            raise JournalError(f"the journal {str(self.path)!r} is closed; open it again to append")
+        self._check_open()
         await self._append(draft(event, self._random(SALT_SIZE), self._sealing), durable)
 
     async def answer(self, event: ConfirmationAnswered, *, durable: bool = False) -> ConfirmationAnswered:
@@ -157,8 +156,7 @@ class SqliteJournal:
         Raises:
             JournalError: It is not written.
         """
-        if self._closing:
-            raise JournalError(f"the journal {str(self.path)!r} is closed; open it again to append")
+        self._check_open()
         entry = replace(draft(event, self._random(SALT_SIZE)), request=event.request)
         await self._append(entry, durable)
         return self._writer.known_answer(entry.run, event.request) or event
@@ -177,6 +175,10 @@ class SqliteJournal:
     def _known_answer(self, run: str, request: str) -> tuple[ConfirmationAnswered | None, int]:
         with self._lock:
             return self._writer.answer(column_for_id(run), request), self._writer.size
+
+    def _check_open(self) -> None:
+        if self._closing:
+            raise JournalError(f"the journal {str(self.path)!r} is closed; open it again to append")
 
     async def _append(self, entry: EntryDraft, durable: bool) -> None:
         if self._held + self._cost < self._timing.stall and not self._waiting and self._commit_at_once(entry, durable):
@@ -200,8 +202,7 @@ class SqliteJournal:
         Raises:
             JournalError: They cannot, with what to do about it.
         """
-        if self._closing:
-            raise JournalError(f"the journal {str(self.path)!r} is closed; open it again to append")
+        self._check_open()
         await asyncio.to_thread(self._probe)
 
     def _probe(self) -> None:
@@ -299,9 +300,6 @@ class SqliteJournal:
         writer = self._writer
         return writer.unsigned >= self._checkpoint_every or writer.pages >= _MOST_PAGES or writer.run_ended
 
-    def _is_late(self) -> bool:
-        return self._writer.unsigned > 0 and self._time_left() <= 0
-
     def _time_left(self) -> float:
         """Seconds until the time is up for what is not signed."""
         return self._timing.unsigned - (self._now() - self._since)
@@ -315,7 +313,8 @@ class SqliteJournal:
                     self._patiently(self._commit)
                 except JournalError as error:
                     _answer([self._waiting.popleft() for _ in range(len(self._waiting))], error, None)
-                if self._writer.failure is None and (self._is_due() or self._is_late()):
+                late = self._writer.unsigned > 0 and self._time_left() <= 0
+                if self._writer.failure is None and (self._is_due() or late):
                     self._keep_up()
         with self._lock:
             try:

@@ -177,8 +177,8 @@ class JournalReader:
         ref = leaf_position(entry.leaf).exact
         if ref is None or entry.salt is None:
             return None
-        rows = self._each("SELECT data FROM exact WHERE seq = :seq", seq=entry.seq) if self._has_exact else iter(())
-        for (data,) in rows:
+        stored = has_exact(self._connection)
+        for (data,) in self._each("SELECT data FROM exact WHERE seq = :seq", seq=entry.seq) if stored else ():
             found = sealing.open(entry.salt, data)
             if sealing.digest(entry.salt, found) != ref.digest:
                 raise JournalError("its exact arguments were changed: the digest does not fit")
@@ -205,10 +205,6 @@ class JournalReader:
         except (JournalError, UsageError):
             return None
         return signer.sealing if signer.verifier_key == self.verifier_key else None
-
-    @cached_property
-    def _has_exact(self) -> bool:
-        return has_exact(self._connection)
 
     def body(self, seq: int) -> bytes | None:
         """The body of an entry as it is kept; None if it has none or it was erased."""

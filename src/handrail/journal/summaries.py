@@ -127,15 +127,11 @@ def call_records(events: Iterable[Recorded]) -> list[CallRecord]:
             continue
         key = (event.run, event.call_id)
         at = latest.get(key)
-        if at is None or _begins(event, found[at]):
+        if at is None or (found[at].answer is not None and not isinstance(event, CallAmended)):
             at = latest[key] = len(found)
             found.append(CallRecord(run=event.run, call_id=event.call_id, tool=event.tool))
         found[at] = _with(found[at], event)
     return found
-
-
-def _begins(event: _OfCall, record: CallRecord) -> bool:
-    return record.answer is not None and not isinstance(event, CallAmended)
 
 
 def _with(record: CallRecord, event: _OfCall) -> CallRecord:

@@ -520,7 +520,8 @@ class BundleWalk:
             raise InvalidBundle("has no body, and is not marked as erased")
         declared = take(entry.leaf, "body", dict)
         size = take_count(declared, "size")
-        data = self._attachment(entry, size) if "attachment" in held else _inline(entry)
+        text = "" if "attachment" in held else take(entry.record, "body", str)
+        data = self._attachment(entry, size) if "attachment" in held else text.encode("utf-8", "replace")
         if hashlib.sha256(unhex(entry.record["salt"], 16) + data).hexdigest() != declared.get("digest"):
             raise InvalidBundle("its body was changed: it does not have the digest that was recorded")
         if len(data) != size:
@@ -548,10 +549,6 @@ class BundleWalk:
             derived["event"] = told.get("event")
         compare(told, derived, "what was recorded")
         return True
-
-
-def _inline(entry: VerifierEntry) -> bytes:
-    return take(entry.record, "body", str).encode("utf-8", "replace")
 
 
 def compare(told: dict[str, Any], derived: dict[str, Any], source: str) -> None:

@@ -12,8 +12,8 @@ import httpx2
 import pytest
 
 from handrail.node.bus.stream_frame import StreamFrame
+from handrail.node.server.call_route import encode_server_sent_events
 from handrail.node.server.node import ServerLimits
-from handrail.node.server.sse import encode_server_sent_events
 from handrail.node.server.stream_replay import encode_frame
 from tests.node.server.http_node import (
     CALL,

@@ -10,7 +10,9 @@ from typing import Any, TypeVar
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from handrail.http.request_guard import disconnected
 from handrail.node.gateways.frame_pipe import FramePipe
+from handrail.node.gateways.gateway import GatewayLimits
 
 T = TypeVar("T")
 
@@ -29,9 +31,9 @@ async def run_while_connected(receive: Receive, work: Coroutine[Any, Any, T]) ->
     """Do something while the client waits for it.
 
     Raises:
-        ClientGone: It does not; the work was cancelled.
+        GatewayClientGone: It does not; the work was cancelled.
     """
-    gone, working = asyncio.create_task(_gone(receive)), asyncio.create_task(work)
+    gone, working = asyncio.create_task(disconnected(receive)), asyncio.create_task(work)
     try:
         await asyncio.wait({gone, working}, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -41,11 +43,6 @@ async def run_while_connected(receive: Receive, work: Coroutine[Any, Any, T]) ->
     if working.cancelled():
         raise GatewayClientGone
     return working.result()
-
-
-async def _gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 async def _stopped(task: asyncio.Task[Any]) -> None:
@@ -62,17 +59,14 @@ class GatewayEventStream(Response):
         pipe: FramePipe,
         alive: bytes,
         headers: dict[str, str],
-        *,
-        keep_alive: float,
-        write_seconds: float,
+        bounds: GatewayLimits,
     ) -> None:
         super().__init__(headers={**STREAM_HEADERS, **headers})
         del self.headers["content-length"]
         self._leave = leave
         self._pipe = pipe
         self._alive = alive
-        self._keep_alive = keep_alive
-        self._write_seconds = write_seconds
+        self._bounds = bounds
         self._sent = 0
         """Pieces so far."""
         self._writing: float | None = None
@@ -106,14 +100,14 @@ class GatewayEventStream(Response):
 
         One clock for the whole stream: a timer for each piece would cost more than the piece.
         """
-        now = asyncio.get_running_loop().time
+        now, bounds = asyncio.get_running_loop().time, self._bounds
         sent = -1
         while telling is not None:
-            await asyncio.sleep(min(self._keep_alive, self._write_seconds))
+            await asyncio.sleep(min(bounds.keep_alive, bounds.write_seconds))
             if self._writing is None:
                 if sent == self._sent:
                     self._pipe.push(self._alive)
                 sent = self._sent
-            elif now() - self._writing > self._write_seconds:
+            elif now() - self._writing > bounds.write_seconds:
                 telling.cancel()
                 return

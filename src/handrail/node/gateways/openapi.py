@@ -42,18 +42,14 @@ def _schema(kind: type) -> Schema:
             case {"discriminator": {"mapping": dict(kinds)}}:
                 return {"anyOf": [whole(named[reference.rpartition("/")[2]]) for reference in kinds.values()]}
             case dict():
-                return {key: whole(value) for key, value in part.items() if not _is_about(key, value)}
+                titled = isinstance(part.get("title"), str)  # with the name of a type, which is no part of the API
+                return {key: whole(value) for key, value in part.items() if key != "title" or not titled}
             case list():
                 return [whole(each) for each in part]
         return part
 
     found: Schema = whole(made)
     return found
-
-
-def _is_about(key: str, value: Any) -> bool:
-    """Names of types."""
-    return key == "title" and isinstance(value, str)
 
 
 def _untagged(schema: Schema) -> Schema:

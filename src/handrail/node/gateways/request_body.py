@@ -101,14 +101,16 @@ class RequestIdentity(Struct, frozen=True, kw_only=True):
         Raises:
             BusError: The key cannot be one.
         """
-        key, attempt = _key(headers.get("idempotency-key")), _count(headers.get(_RETRY))
+        key, retry = _key(headers.get("idempotency-key")), headers.get(_RETRY, "")
+        attempt = int(retry) if re.fullmatch(r"[0-9]{1,4}", retry) else None
+        patience = next((headers[name] for name in _PATIENCE if name in headers), "")
         return cls(
             whose=whose.id,
             wire=wire,
             same=b"" if key is None and attempt is None else _same(whose.scopes, headers, body),
             key=key,
             attempt=attempt,
-            patience=next((_seconds(headers[name]) for name in _PATIENCE if name in headers), None),
+            patience=float(patience) if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,20})?", patience) else None,
         )
 
     @property
@@ -135,11 +137,3 @@ def _key(said: str | None) -> str | None:
     if not _KEY.fullmatch(key):
         refuse_field("Idempotency-Key", "expected 1 to 255 visible characters, such as a UUID")
     return key
-
-
-def _count(said: str | None) -> int | None:
-    return int(said) if said is not None and re.fullmatch(r"[0-9]{1,4}", said) else None
-
-
-def _seconds(said: str) -> float | None:
-    return float(said) if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,20})?", said) else None

@@ -263,7 +263,9 @@ class _GatewayRequestHandler:
     async def _told(self, request: Request, answer: SharedAnswer, pipe: FramePipe) -> Response:
         asked = answer.plan.asked
         if asked.background and not asked.stream:
-            return await self._queued(answer, pipe)
+            said = whole_answer(response_snapshot(answer), answer.talk.run)  # as it stands; its client does not wait
+            await self._left(answer, pipe)
+            return said
         try:
             response = await (self._streamed if asked.stream else self._whole)(request, answer, pipe)
         except BaseException:
@@ -271,12 +273,6 @@ class _GatewayRequestHandler:
             raise
         self._repeats.told(answer)
         return response
-
-    async def _queued(self, answer: SharedAnswer, pipe: FramePipe) -> Response:
-        """The answer as it stands; its client does not wait for the rest."""
-        said = whole_answer(response_snapshot(answer), answer.talk.run)
-        await self._left(answer, pipe)
-        return said
 
     async def _left(self, answer: SharedAnswer, pipe: FramePipe) -> None:
         if isinstance(answer.pipe, FrameTape):
@@ -300,14 +296,8 @@ class _GatewayRequestHandler:
         if pipe.ended:
             return await self._whole(request, answer, pipe)
         await answer.talk.begin()
-        return GatewayEventStream(
-            partial(self._left, answer, pipe),
-            pipe,
-            answer.plan.wire.alive,
-            answer_headers(answer.talk.run),
-            keep_alive=bounds.keep_alive,
-            write_seconds=bounds.write_seconds,
-        )
+        leave, headers = partial(self._left, answer, pipe), answer_headers(answer.talk.run)
+        return GatewayEventStream(leave, pipe, answer.plan.wire.alive, headers, bounds)
 
     # ── what no run answers ──────────────────────────────────────────────────────────
 

@@ -68,12 +68,11 @@ def _told(conversation: Conversation, requests: Container[str], asked: int) -> i
     messages = conversation.messages
     if not messages or not isinstance(messages[-1], AssistantMessage):
         return len(messages)
-    answered = (at for at in range(len(messages) - 1, asked - 1, -1) if _answers(messages[at], requests))
-    return next(answered, asked - 1) + 1
-
-
-def _answers(message: Message, requests: Container[str]) -> bool:
-    return isinstance(message, ResultMessage) and message.invocation_id in requests
+    for at in range(len(messages) - 1, asked - 1, -1):
+        message = messages[at]
+        if isinstance(message, ResultMessage) and message.invocation_id in requests:
+            return at + 1
+    return asked
 
 
 def _asked(messages: Sequence[Message]) -> list[str]:

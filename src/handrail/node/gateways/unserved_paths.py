@@ -83,7 +83,8 @@ class ApiRefusalFormat:
 
         async def sent(message: Message) -> None:
             nonlocal held
-            if message["type"] == "http.response.start" and _is_refusal(message):
+            refused = message["type"] == "http.response.start" and message["status"] >= 400
+            if refused and _OURS not in Headers(raw=message["headers"]):
                 held = message
                 return
             if held is not None:
@@ -93,10 +94,6 @@ class ApiRefusalFormat:
             await send(message)
 
         await self._app(scope, receive, sent)
-
-
-def _is_refusal(start: Message) -> bool:
-    return start["status"] >= 400 and _OURS not in Headers(raw=start["headers"])
 
 
 def _rewritten(start: Message, body: Message, scope: Scope) -> Message:

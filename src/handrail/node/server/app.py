@@ -33,7 +33,9 @@ from handrail.http.request_memory import RequestMemory
 from handrail.node.gateways.unserved_paths import ApiRefusalFormat
 from handrail.node.server import call_route as calls
 from handrail.node.server.admission import AdmissionGate, CrowdLimit
+from handrail.node.server.authentication import TOKEN
 from handrail.node.server.content_negotiation import JSON, preferred_media_type
+from handrail.node.server.envelope import HEADERS
 from handrail.node.server.info_routes import OPEN, answer_info_request, info_paths
 from handrail.node.server.json_responses import bus_error_of, error_response, send_error
 from handrail.node.server.large_messages import refusal_of_large_body
@@ -48,17 +50,9 @@ _HEADERS = (
     "authorization",
     "content-type",
     "last-event-id",
-    "traceparent",
     "x-api-key",
     *(f"x-handrail-{name}" for name in ("confirm", "progress", "run", "show-calls", "tools")),
-    *(
-        f"x-hearthnet-{name}"
-        for name in (
-            *("capability", "capability-version", "request-id", "from", "community", "timestamp"),
-            *("to", "signature"),
-            *("token", "timeout-ms", "depth", "within", "session-id", "schema-hash", "attempt"),
-        )
-    ),
+    *(name.lower() for name in (TOKEN, *HEADERS.values())),
 )
 
 _WORDS = {

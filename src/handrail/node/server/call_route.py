@@ -5,19 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from handrail.core.canonical import canonical_json
 from handrail.core.errors import BusError, Outcome
 from handrail.core.ids import new_id
 from handrail.core.redact import Secret
+from handrail.http.request_guard import disconnected
 from handrail.node.bus.request import Caller, CallTerms
+from handrail.node.bus.stream_frame import ERROR
 from handrail.node.server.authentication import caller_of
 from handrail.node.server.content_negotiation import ENVELOPE, JSON, SSE, preferred_media_type, require_json
 from handrail.node.server.envelope import (
@@ -27,15 +30,22 @@ from handrail.node.server.envelope import (
     single_header,
     with_parsed_body,
 )
-from handrail.node.server.json_responses import json_response
+from handrail.node.server.json_responses import PLAIN, error_response, json_response
 from handrail.node.server.retry_checks import may_run_again
-from handrail.node.server.sse import REQUEST_ID, BusEventStream
-from handrail.node.server.stream_replay import CallKey, ReplayReader
+from handrail.node.server.stream_replay import CallKey, EncodedFrame, ReplayReader
 
 if TYPE_CHECKING:
     from handrail.node.server.node import NodeServer
 
 PATH = "/bus/v1/call"
+_HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"x-accel-buffering", b"no"),  # a proxy that collects a stream defeats it
+    *PLAIN,
+]
+REQUEST_ID = b"x-hearthnet-request-id"
+"""By which who was cut off finds its call again."""
+_ALIVE = b": still there\n\n"
 
 
 async def answer_call(server: NodeServer, request: Request) -> ASGIApp:
@@ -81,7 +91,7 @@ async def _whole(
     server.met.check(server.bus, envelope, key)
     harmless = may_run_again(server.bus, envelope)
     asked = server.calls.start(key, work, call_digest(envelope), harmless=harmless)
-    gone = asyncio.ensure_future(_disconnected(request))
+    gone = asyncio.ensure_future(disconnected(request.receive))
     try:
         response = await asked.answer(gone)
     finally:
@@ -135,13 +145,68 @@ async def check_token_still_valid(server: NodeServer, caller: Caller, token: Sec
 
 
 def check_community(server: NodeServer, envelope: CallEnvelope) -> None:
-    """Raises:
-    BusError: The call is for another community (`not_federated`).
+    """Refuses a call for another community.
+
+    Raises:
+        BusError: It is one (`not_federated`).
     """
     if envelope.community and server.node.community and envelope.community != server.node.community:
         raise BusError("not_federated", "this node is of another community", outcome="forbidden")
 
 
-async def _disconnected(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
+def encode_server_sent_events(frames: Iterable[EncodedFrame]) -> bytes:
+    """Frames as they stand on the wire."""
+    return b"".join(
+        [b"event: %b\nid: %d\ndata: %b\n\n" % (each.event.encode(), each.seq, each.data) for each in frames]
+    )
+
+
+class BusEventStream:
+    """The answer to one request: what its reader reads, until the last frame or until the client is gone."""
+
+    def __init__(self, reader: ReplayReader, *, keep_alive: float) -> None:
+        self._reader = reader
+        self._headers = [*_HEADERS, (REQUEST_ID, reader.running.key.call_id.encode())]
+        self._keep_alive = keep_alive
+        self._gone = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        watching = asyncio.create_task(self._watch(receive))
+        try:
+            first = await self._reader.read(seconds=self._keep_alive)
+            if self._gone:
+                return
+            if first and first[0].event == ERROR and first[0].seq == 1:
+                # Nothing was sent yet, so that the status can say it.
+                await error_response(BusError.from_dict(msgspec.json.decode(first[0].data)))(scope, receive, send)
+                return
+            await send({"type": "http.response.start", "status": 200, "headers": self._headers})
+            await self._write(first, send)
+        except OSError:
+            self._gone = True
+        finally:
+            self._reader.close()
+            watching.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await watching
+
+    async def _write(self, frames: list[EncodedFrame], send: Send) -> None:
+        while not self._gone:
+            last = bool(frames) and frames[-1].last
+            body = encode_server_sent_events(frames) if frames else _ALIVE
+            # A client that takes nothing is cut off by `handrail.http.uvicorn_server`, and then gone.
+            await send({"type": "http.response.body", "body": body, "more_body": not last})
+            if last:
+                return
+            frames = await self._next()
+
+    async def _next(self) -> list[EncodedFrame]:
+        try:
+            return await self._reader.read(seconds=self._keep_alive)
+        except BusError as error:
+            return [EncodedFrame(self._reader.at + 1, ERROR, msgspec.json.encode(error.to_dict()), True)]
+
+    async def _watch(self, receive: Receive) -> None:
+        await disconnected(receive)
+        self._gone = True
+        self._reader.close()

@@ -131,7 +131,11 @@ def envelope_from_headers(headers: Headers) -> CallEnvelope | None:
     Raises:
         BusError: It cannot be read (`bad_request`).
     """
-    return envelope_from_object(_from_headers(headers)) if NAME in headers else None
+    if NAME not in headers:
+        return None
+    found = {field: single_header(headers, name) for field, name in HEADERS.items()}
+    read = {field: _READ.get(field, str)(value) for field, value in found.items() if value is not None}
+    return envelope_from_object(read)
 
 
 def single_header(headers: Headers, name: str) -> str | None:
@@ -146,28 +150,17 @@ def single_header(headers: Headers, name: str) -> str | None:
     return values[0] if values else None
 
 
-def _from_headers(headers: Headers) -> dict[str, Any]:
-    found = {field: single_header(headers, name) for field, name in _HEADERS.items()}
-    return {field: _READ.get(field, str)(value) for field, value in found.items() if value is not None}
-
-
-_HEADERS = {
+_NAMED_ALIKE = (
+    *("request_id", "from", "community", "timestamp", "to", "signature", "attempt", "timeout_ms", "depth"),
+    *("within", "session_id", "schema_hash"),
+)
+HEADERS = {
     "capability": NAME,
     "version": f"{PREFIX}Capability-Version",
-    "request_id": f"{PREFIX}Request-Id",
-    "from": f"{PREFIX}From",
-    "community": f"{PREFIX}Community",
-    "timestamp": f"{PREFIX}Timestamp",
-    "to": f"{PREFIX}To",
-    "signature": f"{PREFIX}Signature",
-    "attempt": f"{PREFIX}Attempt",
-    "timeout_ms": f"{PREFIX}Timeout-Ms",
-    "depth": f"{PREFIX}Depth",
-    "within": f"{PREFIX}Within",
-    "session_id": f"{PREFIX}Session-Id",
-    "schema_hash": f"{PREFIX}Schema-Hash",
     "traceparent": "traceparent",
+    **{field: PREFIX + field.replace("_", "-").title() for field in _NAMED_ALIKE},
 }
+"""The header of each field of an envelope."""
 
 
 def _number(text: str) -> Any:

@@ -63,7 +63,13 @@ async def manifest(server: NodeServer, request: Request) -> Response:
 
 
 async def capabilities(server: NodeServer, caller: Caller, request: Request) -> Response:
-    offers = [offer for offer in await server.bus.discover() if _visible(offer, caller)]
+    scopes = Context(principal=caller.principal)
+    offers = [
+        offer
+        for offer in await server.bus.discover()
+        if is_trusted_enough(caller.trust, offer.descriptor.trust_required)
+        and scopes.allows(offer.descriptor.full_name)
+    ]
     return json_response({"node_id": server.node.node_id, "capabilities": [_listed(offer) for offer in offers]})
 
 
@@ -129,8 +135,10 @@ async def answer_info_request(server: NodeServer, path: str, request: Request) -
     page = LOOKS[path]
     preferred_media_type(request.headers, page.media)
     caller = await identify_viewer(server, request)
-    if page.needs is not None:
-        _entitled(caller, page.needs)
+    if page.needs is not None and not is_trusted_enough(caller.trust, "member"):
+        raise BusError("unauthorized", "this is shown to members", outcome="forbidden")
+    if page.needs is not None and not Context(principal=caller.principal).allows(page.needs):
+        raise BusError("token_scope_insufficient", f"the token is not for {page.needs!r}", outcome="forbidden")
     return await page.endpoint(server, caller, request)
 
 
@@ -151,13 +159,6 @@ async def identify_viewer(server: NodeServer, request: Request) -> Caller:
     return caller
 
 
-def _entitled(caller: Caller, needs: str) -> None:
-    if not is_trusted_enough(caller.trust, "member"):
-        raise BusError("unauthorized", "this is shown to members", outcome="forbidden")
-    if not Context(principal=caller.principal).allows(needs):
-        raise BusError("token_scope_insufficient", f"the token is not for {needs!r}", outcome="forbidden")
-
-
 async def _may_look(server: NodeServer, request: Request) -> bool:
     try:
         await identify_viewer(server, request)
@@ -166,13 +167,6 @@ async def _may_look(server: NodeServer, request: Request) -> bool:
             return False
         raise
     return True
-
-
-def _visible(offer: CapabilityOffer, caller: Caller) -> bool:
-    """Whether it would be let in, as far as its trust and scopes go."""
-    descriptor = offer.descriptor
-    scopes = Context(principal=caller.principal)
-    return is_trusted_enough(caller.trust, descriptor.trust_required) and scopes.allows(descriptor.full_name)
 
 
 def _listed(offer: CapabilityOffer) -> dict[str, Any]:

@@ -73,7 +73,8 @@ def _asked(given: dict[str, Any], headers: Mapping[str, str], table: FieldTable,
     hints += check_fields(given.get("output_config") or {}, body.OUTPUT_CONFIG, "output_config.")
     messages = tuple(_MessagesReader().read(asked))
     check_answered(messages)
-    choice = _choice(asked.tool_choice)
+    chosen = asked.tool_choice or body.MessagesToolChoice("auto")
+    choice: ToolChoice = NamedTool(chosen.name or "") if chosen.type == "tool" else _CHOICES[chosen.type]
     tools = tuple(
         ToolOffer(tool.name, tool.description or "", tool.input_schema)
         for tool, said in zip(asked.tools or (), given.get("tools") or (), strict=True)
@@ -110,14 +111,6 @@ def _settings(asked: body.MessagesBody) -> ModelRequest:
         stop=stop_sequences_of(asked.stop_sequences, "stop_sequences"),
         response_schema=output.format.schema if output and output.format else None,
     )
-
-
-def _choice(choice: body.MessagesToolChoice | None) -> ToolChoice:
-    if choice is None:
-        return "auto"
-    if choice.type == "tool":
-        return NamedTool(choice.name or "")
-    return _CHOICES[choice.type]
 
 
 class _MessagesReader:

@@ -77,11 +77,8 @@ def _typed(item: Mapping[str, Any], param: str) -> Item:
 def responses_named(items: Sequence[Item]) -> Iterator[str]:
     """The ids of earlier responses whose items are needed to read these."""
     for item in items:
-        match item:
-            case ItemReference(id=id) if (found := response_id_of_item(id)) is not None:
-                yield found
-            case McpCallItem(id=id) if (found := response_id_of_item(id)) is not None:
-                yield found
+        if isinstance(item, ItemReference | McpCallItem) and (found := response_id_of_item(item.id)) is not None:
+            yield found
 
 
 def generated_image_paths(items: Sequence[Item]) -> tuple[str, ...]:
@@ -89,12 +86,9 @@ def generated_image_paths(items: Sequence[Item]) -> tuple[str, ...]:
     return tuple(
         f"input[{at}]"
         for at, item in enumerate(items)
-        if isinstance(item, ResponsesGeneratedImageItem) or _is_picture(item)
+        if isinstance(item, ResponsesGeneratedImageItem)
+        or (isinstance(item, ItemReference) and item.id.startswith("ig_"))
     )
-
-
-def _is_picture(item: Item) -> bool:
-    return isinstance(item, ItemReference) and item.id.startswith("ig_")
 
 
 class ItemReader:

@@ -11,14 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from handrail.core.calls import ToolCall, ToolResult, encode_data
-from handrail.core.messages import (
-    AssistantMessage,
-    Citation,
-    Media,
-    Message,
-    ResultMessage,
-    StopReason,
-)
+from handrail.core.messages import AssistantMessage, Citation, Media, Message, ResultMessage, StopReason
 from handrail.models.history import arguments_text
 from handrail.node.gateways.answer_memory import shown_tail
 from handrail.node.gateways.openai_responses.ids import item_id
@@ -28,6 +21,8 @@ Event = dict[str, Any]
 """Without its `sequence_number`."""
 LABEL = "handrail"
 """The `server_label` of calls that the node ran."""
+_UNSET = ("output", "error", "approval_request_id")
+"""What a call that has only begun does not have."""
 CUT: tuple[StopReason, ...] = ("max_tokens", "content_filter")
 
 
@@ -60,8 +55,7 @@ class ResponseOutput:
 
     def open_message(self) -> list[Event]:
         events = self.close()
-        item = {"id": self._named("msg"), "type": "message", "status": "in_progress", "role": "assistant"}
-        events.append(self._add({**item, "content": []}))
+        events.append(self._add(self._named("msg"), "message", role="assistant", content=[]))
         events.append(self._at("response.content_part.added", content_index=0, part=_part("")))
         return events
 
@@ -100,8 +94,7 @@ class ResponseOutput:
         events: list[Event] = []
         if self._writing is None or self.items[self._writing]["type"] != "reasoning":
             events += self.close()
-            item = {"id": self._named("rs"), "type": "reasoning", "status": "in_progress", "summary": []}
-            events.append(self._add(item))
+            events.append(self._add(self._named("rs"), "reasoning", summary=[]))
             events.append(self._at("response.reasoning_summary_part.added", summary_index=0, part=_summary("")))
         self._pieces.append(piece)
         events.append(self._at("response.reasoning_summary_text.delta", summary_index=0, delta=piece))
@@ -111,8 +104,8 @@ class ResponseOutput:
         """A picture that the model made."""
         if media.data is None or not media.media_type.startswith("image/"):
             return []
-        item = {"id": self._named("ig"), "type": "image_generation_call", "status": "in_progress", "result": None}
-        events = [*self.close(), self._add(item)]
+        id = self._named("ig")
+        events = [*self.close(), self._add(id, "image_generation_call", result=None)]
         self.items[-1] |= {"status": "completed", "result": encode_data(media.data)}
         return [*events, self._done(self._stop_writing())]
 
@@ -121,7 +114,6 @@ class ResponseOutput:
         if self._writing is None:
             return []
         item, text = self.items[self._writing], "".join(self._pieces)
-        status = "incomplete" if stop in CUT else "completed"
         if item["type"] == "reasoning":
             part = _summary(text)
             events = [
@@ -135,7 +127,7 @@ class ResponseOutput:
                 self._at("response.output_text.done", content_index=0, text=text, logprobs=[]),
                 self._at("response.content_part.done", content_index=0, part=part),
             ]
-            item |= {"status": status, "content": [part]}
+            item |= {"status": "incomplete" if stop in CUT else "completed", "content": [part]}
         return [*events, self._done(self._stop_writing())]
 
     # ── what is called ───────────────────────────────────────────────────────────────
@@ -167,15 +159,8 @@ class ResponseOutput:
         events: list[Event] = []
         for call in calls:
             written = arguments_text(call)
-            item = {
-                "id": item_id("fc", self._response, shown_tail(call.id)),
-                "type": "function_call",
-                "status": "in_progress",
-                "call_id": call.id,
-                "name": call.name,
-                "arguments": "",
-            }
-            events.append(self._add(item))
+            id = item_id("fc", self._response, shown_tail(call.id))
+            events.append(self._add(id, "function_call", call_id=call.id, name=call.name, arguments=""))
             events.append(self._at("response.function_call_arguments.delta", delta=written))
             events.append(self._at("response.function_call_arguments.done", name=call.name, arguments=written))
             self.items[-1] |= {"status": "completed", "arguments": written}
@@ -192,19 +177,9 @@ class ResponseOutput:
 
     def _begin(self, call: ToolCall) -> list[Event]:
         written = arguments_text(call)
-        item = {
-            "id": item_id("mcp", self._response, shown_tail(call.id)),
-            "type": "mcp_call",
-            "status": "in_progress",
-            "server_label": LABEL,
-            "name": call.name,
-            "arguments": "",
-            "output": None,
-            "error": None,
-            "approval_request_id": None,
-        }
+        id, unset = item_id("mcp", self._response, shown_tail(call.id)), dict.fromkeys(_UNSET)
         events = [
-            self._add(item),
+            self._add(id, "mcp_call", server_label=LABEL, name=call.name, arguments="", **unset),
             self._at("response.mcp_call.in_progress"),
             self._at("response.mcp_call_arguments.delta", delta=written),
             self._at("response.mcp_call_arguments.done", arguments=written),
@@ -241,8 +216,11 @@ class ResponseOutput:
                         events += self.cite(citation)
                     for media in message.media:
                         events += self.show(media)
-                    made = [call for call in calls_of_reply(messages, at) if _is_ours(call, answered, client)]
-                    events += self.end_reply(made, stop)
+                    calls = calls_of_reply(messages, at)
+                    ours = [
+                        each for each in calls if (each.id in answered if client is None else each.name not in client)
+                    ]
+                    events += self.end_reply(ours, stop)
                 case ResultMessage(result=result):
                     events += self.end_call(result)
         return events
@@ -253,7 +231,8 @@ class ResponseOutput:
         count = self._parts[kind] = self._parts.get(kind, 0) + 1
         return item_id(kind, self._response, f"{self._reply}" if count == 1 else f"{self._reply}_{count}")
 
-    def _add(self, item: dict[str, Any]) -> Event:
+    def _add(self, id: str, kind: str, **fields: Any) -> Event:
+        item = {"id": id, "type": kind, "status": "in_progress", **fields}
         self.items.append(item)
         self._writing, self._pieces = len(self.items) - 1, []
         return {"type": "response.output_item.added", "output_index": self._writing, "item": dict(item)}
@@ -270,10 +249,6 @@ class ResponseOutput:
 
     def _done(self, at: int) -> Event:
         return {"type": "response.output_item.done", "output_index": at, "item": dict(self.items[at])}
-
-
-def _is_ours(call: ToolCall, answered: set[str], client: frozenset[str] | None) -> bool:
-    return call.id in answered if client is None else call.name not in client
 
 
 def _part(text: str, annotations: list[dict[str, Any]] | None = None) -> dict[str, Any]:
