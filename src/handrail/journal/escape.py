@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from handrail.core.canonical import is_unicode
 from handrail.core.redact import MASK, Secret
 
 _WRITABLE = 10**4_000
@@ -36,7 +37,7 @@ def escape(value: Any) -> Any:
     """A plain value as one that JSON can say."""
     match value:
         case str():
-            return value if encodable(value) else {"$text": _to_hex(value)}
+            return value if is_unicode(value) else {"$text": _to_hex(value)}
         case float():
             return value if math.isfinite(value) else {"$float": str(value)}
         case int():
@@ -65,7 +66,7 @@ def unescape(value: Any) -> Any:
 
 def column(text: str) -> str:
     """Text as SQLite can hold it: the same text unless it has a lone surrogate or looks as if it had been escaped."""
-    return text if encodable(text) and not text.startswith("$text:") else "$text:" + _to_hex(text)
+    return text if is_unicode(text) and not text.startswith("$text:") else "$text:" + _to_hex(text)
 
 
 def uncolumn(text: str) -> str:
@@ -75,16 +76,8 @@ def uncolumn(text: str) -> str:
     return text
 
 
-def encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def _escaped_key(key: str) -> str:
-    if not encodable(key):
+    if not is_unicode(key):
         return "$text:" + _to_hex(key)
     return "$" + key if key.startswith("$") else key
 

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from handrail.core.canonical import is_unicode
 from handrail.core.errors import BrokenProof, UsageError
-from handrail.journal.escape import encodable
 from handrail.journal.keys import Signer, Verifier
 
 _DASH = "\N{EM DASH} "
@@ -144,4 +144,4 @@ def _unbase64(text: str) -> bytes:
 
 def _clean(line: str) -> bool:
     """Whether a line is Unicode text without control characters."""
-    return encodable(line) and all(letter >= " " for letter in line)
+    return is_unicode(line) and all(letter >= " " for letter in line)

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from handrail.core.events import CitationAdded
 from handrail.core.messages import Citation
-from handrail.node.gateways.citations import cited_text_blocks
+from handrail.node.gateways.anthropic.write import cited_text_blocks
 from handrail.testing.model import ScriptedModel, call, text
 from tests.node.gateways.gateway_server import finished, scene
 

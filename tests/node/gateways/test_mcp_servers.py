@@ -19,10 +19,10 @@ from openai.types.responses.tool_param import Mcp, McpAllowedToolsMcpToolFilter
 from openai.types.shared_params import FunctionDefinition, response_format_json_schema
 
 from handrail import tool
+from handrail.node.gateways.answer_plan import choose_server_tools
 from handrail.node.gateways.anthropic.body import TOOL
 from handrail.node.gateways.anthropic.mcp_toolset import MCP_SERVER, TOOL_CONFIGURATION, TOOLSET, TOOLSET_CONFIG
 from handrail.node.gateways.field_rules import FieldTable
-from handrail.node.gateways.mcp_servers import choose_server_tools
 from handrail.node.gateways.openai.body import FUNCTION, JSON_SCHEMA
 from handrail.node.gateways.openai.tools import ALLOWED_TOOLS, MCP_TOOL
 from handrail.node.gateways.request import NamedMcpServer

@@ -17,6 +17,7 @@ from itertools import islice
 from pathlib import Path
 from urllib.parse import quote, unquote
 
+from handrail.core.canonical import is_unicode
 from handrail.core.errors import UsageError
 from handrail.mcp.values import RemoteResource, ResourceBody
 
@@ -136,15 +137,7 @@ def _walk(folder: int, path: tuple[str, ...], depth: int) -> Generator[tuple[tup
 
 def _plain(name: str) -> bool:
     """A name that is one step down, not hidden, and can be written in an address."""
-    return bool(name) and not name.startswith(".") and "/" not in name and "\0" not in name and _encodable(name)
-
-
-def _encodable(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return bool(name) and not name.startswith(".") and "/" not in name and "\0" not in name and is_unicode(name)
 
 
 def _media_type(name: str) -> str:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Set as AbstractSet
+from collections.abc import Container, Iterable, Mapping, Set as AbstractSet
 from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from handrail.core.context import Context
+from handrail.core.errors import BusError
 from handrail.core.messages import Conversation, InvocationMessage
 from handrail.core.model_request import ModelRequest, NamedTool
 from handrail.core.ports import text_model_of
@@ -15,14 +19,21 @@ from handrail.execute.executor import Executor
 from handrail.node.bus.request import Caller
 from handrail.node.capability_tools import capability_name
 from handrail.node.gateways.gateway import Gateway, GatewayModel
-from handrail.node.gateways.mcp_servers import ChosenTools, check_callable, choose_server_tools
-from handrail.node.gateways.request import GatewayRequest
+from handrail.node.gateways.request import GatewayRequest, NamedMcpServer
 from handrail.node.gateways.request_parsing import refuse_field
 from handrail.node.gateways.resumed_runs import ResumedRun
 from handrail.node.gateways.wire import AnswerWriter, GatewayWire
 from handrail.run.runner import ALWAYS_VALID, Runner
 
 _GIVEN = ("max_tokens", "temperature", "top_p", "seed", "response_schema")
+_PORTS = {"http": 80, "https": 443}
+
+
+class _ChosenTools(Struct, frozen=True):
+    """What the client chose from the servers that it named, by the names of the node's tools."""
+
+    wanted: frozenset[str] = frozenset()
+    left_out: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +54,12 @@ class AnswerPlan:
 
 
 def runner_for(gateway: Gateway, asked: GatewayRequest, model: GatewayModel, caller: Caller) -> Runner:
-    """
+    """The runner that answers a request.
+
     Raises:
         BusError: The tools of the client and of the node cannot be offered together.
     """
-    chosen = choose_server_tools(asked.mcp_servers, gateway.mcp_servers()) if asked.mcp_servers else ChosenTools()
+    chosen = choose_server_tools(asked.mcp_servers, gateway.mcp_servers()) if asked.mcp_servers else _ChosenTools()
     runner = Runner(
         model.model,
         gateway.executor,
@@ -62,7 +74,7 @@ def runner_for(gateway: Gateway, asked: GatewayRequest, model: GatewayModel, cal
     _check_names(asked, runner.may_call)
     if chosen.wanted:
         callable_here = {tool.scoped_name for tool in gateway.executor.tools if tool.name in runner.may_call}
-        check_callable(asked.mcp_servers, chosen, frozenset(callable_here))
+        _check_callable(asked.mcp_servers, chosen, frozenset(callable_here))
     return runner
 
 
@@ -113,14 +125,14 @@ def _settings(defaults: ModelRequest, asked: ModelRequest) -> ModelRequest:
     return replace(defaults, **said, stop=asked.stop or defaults.stop, parallel=asked.parallel and defaults.parallel)
 
 
-def _without(executor: Executor, chosen: ChosenTools) -> tuple[tuple[str, ...], ...]:
+def _without(executor: Executor, chosen: _ChosenTools) -> tuple[tuple[str, ...], ...]:
     """Every tool but those of a named MCP server that the client did not choose."""
     if not chosen.left_out:
         return ()
     return (tuple(name for tool in executor.tools if (name := tool.scoped_name) not in chosen.left_out),)
 
 
-def _valid(asked: GatewayRequest, caller: Caller, chosen: ChosenTools) -> tuple[tuple[str, ...], ...]:
+def _valid(asked: GatewayRequest, caller: Caller, chosen: _ChosenTools) -> tuple[tuple[str, ...], ...]:
     """The node's tools that may be called: by the token, by what the client chose, by the choice of this request."""
     lists: list[tuple[str, ...]] = []
     if caller.principal.scopes is not None:
@@ -146,3 +158,52 @@ def _check_names(asked: GatewayRequest, ours: frozenset[str]) -> None:
     chosen = asked.choice
     if isinstance(chosen, NamedTool) and chosen.name not in ours and chosen.name not in theirs:
         refuse_field("tool_choice", f"{chosen.name[:40]!r} is not among the tools")
+
+
+def choose_server_tools(named: Iterable[NamedMcpServer], servers: Mapping[str, Mapping[str, str]]) -> _ChosenTools:
+    """The tools that a client wants, and does not want, of the MCP servers that its request names.
+
+    A node connects to no address that a client sends. A server that the node's configuration has, and that was
+    approved, is in use already: naming it chooses among its tools. Any other is refused.
+
+    Raises:
+        BusError: The node does not use a server at that address, or the server has no tool of that name.
+    """
+    known = {_normal(url): tools for url, tools in servers.items()}
+    wanted: set[str] = set()
+    everything: set[str] = set()
+    for server in named:
+        tools = known.get(_normal(server.url))
+        if tools is None:
+            refuse_field(
+                server.place,
+                "this node does not use an MCP server at this address, and connects to none that a request names;"
+                " whoever runs the node can add it under [mcp] and approve it with `handrail mcp approve`",
+            )
+        strange = sorted(((server.allowed or frozenset()) | server.left_out) - set(tools))
+        if strange:
+            refuse_field(server.place, f"the MCP server there offers no tool {strange[0][:60]!r} to this node")
+        everything |= set(tools.values())
+        wanted |= {
+            name
+            for remote, name in tools.items()
+            if (server.allowed is None or remote in server.allowed) and remote not in server.left_out
+        }
+    return _ChosenTools(frozenset(wanted), frozenset(everything - wanted))
+
+
+def _check_callable(named: Iterable[NamedMcpServer], chosen: _ChosenTools, may_call: frozenset[str]) -> None:
+    if chosen.wanted and not chosen.wanted & may_call:
+        place = next(iter(named)).place
+        words = f"{place}: none of the tools of this MCP server may be called here with this token"
+        raise BusError("token_scope_insufficient", words, outcome="forbidden", param=place)
+
+
+def _normal(url: str) -> Any:
+    """What is the same for two spellings of one address."""
+    try:
+        parts = urlsplit(url.strip())
+        port = parts.port or _PORTS.get(parts.scheme)
+    except ValueError:
+        return url
+    return parts.scheme, parts.hostname, port, parts.path.rstrip("/"), parts.query

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
+
+from msgspec.structs import replace
 
 from handrail.core.calls import ToolCall
 from handrail.core.errors import BusError
@@ -23,11 +26,18 @@ from handrail.core.events import (
     ReplyGiven,
     TextDelta,
 )
-from handrail.core.messages import AssistantMessage, Conversation, InvocationMessage, Message, ResultMessage, StopReason
+from handrail.core.messages import (
+    AssistantMessage,
+    Citation,
+    Conversation,
+    InvocationMessage,
+    Message,
+    ResultMessage,
+    StopReason,
+)
 from handrail.core.tasks import run_to_completion
 from handrail.node.gateways.answer_memory import AnswerMemory
 from handrail.node.gateways.answer_plan import AnswerPlan
-from handrail.node.gateways.citations import citations_in_answer
 from handrail.node.gateways.failures import failure_of
 from handrail.node.gateways.frame_pipe import FramePipe, FrameTape
 from handrail.node.gateways.request import GatewayOutcome, UnconfirmedCall
@@ -149,7 +159,7 @@ class AnswerRun:
         return GatewayOutcome(
             run=self.run,
             text=text,
-            citations=citations_in_answer(new, text),
+            citations=_citations(new, text),
             calls=handed,
             stop=_stop(new, handed, paused=bool(open_calls)),
             usage=Conversation(new).usage,
@@ -280,3 +290,21 @@ def _progress(event: CallIntended | CallSettled | CallProgress) -> dict[str, Any
             return {"event": "tool_ended", **about, "outcome": outcome, "ms": duration // 1000}
         case CallProgress(current=current, total=total, stage=stage):
             return {"event": "tool_progress", **about, "current": current, "total": total, "stage": stage}
+
+
+def _citations(messages: Iterable[Message], text: str) -> tuple[Citation, ...]:
+    """The sources of the replies, with their places in the answer's text. A reply that is no part of it has none."""
+    found: list[Citation] = []
+    at = 0
+    for message in messages:
+        if not isinstance(message, AssistantMessage) or not message.text or (start := text.find(message.text, at)) < 0:
+            continue
+        at = start + len(message.text)
+        found += (_moved(citation, start) for citation in message.citations)
+    return tuple(found)
+
+
+def _moved(citation: Citation, by: int) -> Citation:
+    if citation.start is None:
+        return citation
+    return replace(citation, start=citation.start + by, end=None if citation.end is None else citation.end + by)

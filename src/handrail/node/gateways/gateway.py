@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,8 +17,8 @@ from handrail.core.redact import Secret
 from handrail.execute.executor import Executor
 from handrail.node.bus.interfaces import Admission
 from handrail.node.bus.request import Caller
-from handrail.node.gateways.mcp_servers import McpServers
 from handrail.node.server.lifecycle import NodeLifecycle
+from handrail.node.server.node import Identify
 from handrail.run.limits import Limits
 from handrail.run.offering import Offering
 
@@ -32,12 +32,8 @@ CallerOf = Callable[["Request"], Awaitable[tuple[Caller, Secret | None]]]
 Raises:
     BusError: Nobody that may be answered.
 """
-Identify = Callable[[Caller, Secret | None], Awaitable[Caller]]
-"""Who holds a token, and what it may, without taking that for a call.
-
-Raises:
-    BusError: The token is not good.
-"""
+McpServers = Callable[[], Mapping[str, Mapping[str, str]]]
+"""The MCP servers in use, by address: the name that each tool has at its server, and the one that it has here."""
 Admit = Callable[[str], Awaitable[Caller]]
 """The caller, if it may ask the model of this name.
 

@@ -31,40 +31,27 @@ _LEFT_OUT = {"type": "redacted_thinking"}
 
 def without_service_blocks(messages: Any) -> tuple[Any, tuple[str, ...]]:
     """The messages of a body without such blocks, and the places of those that are left out."""
-    if not isinstance(messages, list) or not any(map(_has_some, messages)):
+    if not isinstance(messages, list):
         return messages, ()
     dropped: list[str] = []
-    found = [
-        {**message, "content": _blocks(message["content"], f"messages[{at}].content", dropped)}
-        if _has_some(message)
-        else message
-        for at, message in enumerate(messages)
-    ]
-    return found, tuple(dropped)
+    return [_without(message, f"messages[{at}]", dropped) for at, message in enumerate(messages)], tuple(dropped)
 
 
-def _has_some(message: Any) -> bool:
+def _without(message: Any, place: str, dropped: list[str]) -> Any:
     match message:
-        case {"role": "assistant", "content": [*blocks]}:
-            return any(_kind(block) == "compaction" or _kind(block) in SERVICE_BLOCKS for block in blocks)
-    return False
+        case {"role": "assistant", "content": list(blocks)}:
+            kept = [_block(block, f"{place}.content[{at}]", dropped) for at, block in enumerate(blocks)]
+            return {**message, "content": kept}
+    return message
 
 
-def _blocks(blocks: list[Any], place: str, dropped: list[str]) -> list[Any]:
-    found: list[Any] = []
-    for at, block in enumerate(blocks):
-        kind = _kind(block)
-        if kind == "compaction":
-            summary = block.get("content")
-            found.append({"type": "text", "text": summary} if isinstance(summary, str) else _LEFT_OUT)
-        elif kind in SERVICE_BLOCKS:
-            dropped.append(f"{place}[{at}] ({kind})")
-            found.append(_LEFT_OUT)
-        else:
-            found.append(block)
-    return found
-
-
-def _kind(block: Any) -> str:
-    kind = block.get("type") if isinstance(block, dict) else None
-    return kind if isinstance(kind, str) else ""
+def _block(block: Any, place: str, dropped: list[str]) -> Any:
+    match block:
+        case {"type": "compaction", "content": str(summary)}:
+            return {"type": "text", "text": summary}
+        case {"type": "compaction"}:
+            return _LEFT_OUT
+        case {"type": str(kind)} if kind in SERVICE_BLOCKS:
+            dropped.append(f"{place} ({kind})")
+            return _LEFT_OUT
+    return block

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import groupby
 from typing import Any
 
 from handrail.core.calls import ToolCall
-from handrail.core.messages import StopReason, Usage
+from handrail.core.messages import Citation, StopReason, Usage
 from handrail.models.history import arguments_of
-from handrail.node.gateways.citations import cited_text_blocks, source_location
 from handrail.node.gateways.failures import GatewayFailure
 from handrail.node.gateways.request import GatewayOutcome, GatewayRequest
 from handrail.node.gateways.wire import AnswerWriter, encode, text_frame
@@ -64,7 +65,7 @@ class MessagesWriter(AnswerWriter):
         if self._open:
             # The text has gone out as one block, so its sources are those of all of it.
             for each in ended.citations:
-                delta = {"type": "citations_delta", "citation": source_location(each)}
+                delta = {"type": "citations_delta", "citation": _source(each)}
                 frames.append(_event("content_block_delta", index=0, delta=delta))
             frames.append(_event("content_block_stop", index=0))
         for index, call in enumerate(ended.calls, start=int(self._open)):
@@ -115,3 +116,42 @@ def _usage(usage: Usage) -> dict[str, Any]:
         "cache_read_input_tokens": usage.cached_tokens,
         "cache_creation_input_tokens": usage.cache_written_tokens,
     }
+
+
+def cited_text_blocks(text: str, citations: Iterable[Citation]) -> list[dict[str, Any]]:
+    """The text as blocks of a Messages answer: a block for each part that has sources. Ranges that overlap are one."""
+    blocks: list[dict[str, Any]] = []
+    said = 0
+    placed = sorted((each for each in citations if each.start is not None), key=_range)
+    for (start, end), group in groupby(placed, key=_range):
+        sources = list(map(_source, group))
+        if said < start < end and text[said:start]:
+            blocks.append({"type": "text", "text": text[said:start]})
+            said = start
+        if words := text[said:end]:  # a place, without a range, is about the words before it
+            blocks.append({"type": "text", "text": words, "citations": sources})
+            said = end
+        elif blocks:
+            blocks[-1].setdefault("citations", []).extend(sources)
+    if text[said:]:
+        blocks.append({"type": "text", "text": text[said:]})
+    return blocks
+
+
+def _source(citation: Citation) -> dict[str, Any]:
+    """The form of a source in which nothing is sealed by Anthropic."""
+    return {
+        "type": "search_result_location",
+        "source": citation.url or citation.file or citation.title,
+        "title": citation.title or None,
+        "cited_text": citation.quote,
+        "search_result_index": 0,
+        "start_block_index": 0,
+        "end_block_index": 0,
+    }
+
+
+def _range(citation: Citation) -> tuple[int, int]:
+    """Where it starts and ends; a place without an end is an empty range. A service may send anything."""
+    start = max(citation.start or 0, 0)
+    return start, start if citation.end is None else max(citation.end, start)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from handrail.core.calls import ToolCall
-from handrail.core.messages import StopReason, Usage
+from handrail.core.messages import Citation, StopReason, Usage
 from handrail.models.history import arguments_text
-from handrail.node.gateways.citations import page_annotations
 from handrail.node.gateways.failures import GatewayFailure
 from handrail.node.gateways.request import GatewayOutcome, GatewayRequest
 from handrail.node.gateways.wire import AnswerWriter, encode, text_frame
@@ -38,7 +38,7 @@ class ChatWriter(AnswerWriter):
 
     def finish(self, ended: GatewayOutcome) -> bytes:
         frames: list[bytes] = []
-        if sources := page_annotations(ended.citations):
+        if sources := _page_annotations(ended.citations):
             frames.append(self._chunk({"annotations": sources}))
         for index, call in enumerate(ended.calls):
             written = _call(call)
@@ -55,7 +55,7 @@ class ChatWriter(AnswerWriter):
     def whole(self, ended: GatewayOutcome) -> dict[str, Any]:
         text = ended.text if ended.text or not ended.calls else None
         message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
-        if sources := page_annotations(ended.citations):
+        if sources := _page_annotations(ended.citations):
             message["annotations"] = sources
         if ended.calls:
             message["tool_calls"] = list(map(_call, ended.calls))
@@ -94,3 +94,20 @@ def chat_usage_of(usage: Usage) -> dict[str, Any]:
         "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
     }
+
+
+def _page_annotations(citations: Iterable[Citation]) -> list[dict[str, Any]]:
+    """Sources as a Chat message has them: pages only."""
+    return [
+        {
+            "type": "url_citation",
+            "url_citation": {
+                "url": each.url,
+                "title": each.title,
+                "start_index": each.start or 0,
+                "end_index": each.end or 0,
+            },
+        }
+        for each in citations
+        if each.url
+    ]
