@@ -43,7 +43,8 @@ class BodyEncryption:
         return EncryptedBody(self.digest(salt, data), len(data), AESGCM(key).encrypt(_ONCE, data, None))
 
     def open(self, salt: bytes, data: bytes) -> bytes:
-        """
+        """Decrypts what `seal` encrypted.
+
         Raises:
             JournalError: It was changed, or another key encrypted it.
         """

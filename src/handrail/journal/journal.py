@@ -261,7 +261,7 @@ class SqliteJournal:
         """With the lock held: write all that waits and answer for it.
 
         Raises:
-            Busy: Another process is in the way; everything waits as before.
+            JournalBusy: Another process is in the way; everything waits as before.
         """
         batch = [self._waiting.popleft() for _ in range(len(self._waiting))]
         if not batch:

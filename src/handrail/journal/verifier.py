@@ -567,7 +567,7 @@ def check(folder: Path, key: "str | None" = None) -> BundleReport:
 
     Raises:
         OSError: A file cannot be read.
-        Bad: The given key is not a key.
+        InvalidBundle: The given key is not a key.
     """
     if key is not None:
         parse_key(key)

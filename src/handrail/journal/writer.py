@@ -101,7 +101,7 @@ class JournalWriter:
         An answer to a question that has one by now, from whatever process, is left out.
 
         Raises:
-            Busy: Another process is writing; nothing was written.
+            JournalBusy: Another process is writing; nothing was written.
             JournalError: They are not written.
         """
         self._check()
@@ -120,9 +120,7 @@ class JournalWriter:
         self._advance(rows)
 
     def check(self) -> None:
-        """Raises:
-        JournalError: It failed before, or its files are gone.
-        """
+        """Raises a `JournalError` if the journal failed before, or its files are gone."""
         self._check()
         self._check_files(True)
 
@@ -130,7 +128,7 @@ class JournalWriter:
         """Write something that says nothing, to know that entries could be written.
 
         Raises:
-            Busy: Another process is writing.
+            JournalBusy: Another process is writing.
             JournalError: They could not.
         """
         self.check()
@@ -162,7 +160,7 @@ class JournalWriter:
         """Sign the journal as it stands and return the note; None if it is signed already.
 
         Raises:
-            Busy: Another process is writing.
+            JournalBusy: Another process is writing.
             JournalError: It could not be kept, or the entries of another process are not in order.
         """
         self._check()

@@ -129,11 +129,6 @@ class _GatewayRequestHandler:
         return await self._told(request, found, pipe)
 
     async def _known_caller(self, request: Request) -> tuple[Caller, Secret | None]:
-        """Who asks.
-
-        Raises:
-            BusError: The body is not JSON, the token is not good, or too many are being answered.
-        """
         check_content_type(request)
         with token_errors_as_invalid():
             caller, token = await self._gateway.caller_of(request)

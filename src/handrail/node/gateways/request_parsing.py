@@ -28,18 +28,12 @@ _SEEN = 40
 
 
 def refuse_field(param: str, why: str, **more: Any) -> NoReturn:
-    """
-    Raises:
-        BusError: The request is wrong at this place.
-    """
+    """Raises the `BusError` of a request that is wrong at this place."""
     raise BusError("bad_request", f"{param}: {why}" if param else why, param=param, **more)
 
 
 def read_json_object(body: bytes, most: int) -> dict[str, Any]:
-    """
-    Raises:
-        BusError: The body is not one JSON object, or is longer than so many bytes.
-    """
+    """The JSON object that a body is. A `BusError` refuses anything else, and more than `most` bytes."""
     try:
         value = parse(body, max_size=most)
     except JSONTextError as error:
@@ -50,10 +44,7 @@ def read_json_object(body: bytes, most: int) -> dict[str, Any]:
 
 
 def convert_field(value: Any, kind: type[T], within: str = "") -> T:
-    """
-    Raises:
-        BusError: It is of another form; the error says where.
-    """
+    """A value as one of this type. A `BusError` says where it is of another form."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
@@ -86,10 +77,7 @@ def extension_of(body: Mapping[str, Any], headers: Mapping[str, str]) -> Handrai
 
 
 def check_tools(tools: tuple[ToolOffer, ...], choice: ToolChoice, param: str) -> None:
-    """
-    Raises:
-        BusError: A name cannot be one, or is there twice.
-    """
+    """Refuses, with a `BusError`, tools of which a name cannot be one, or is there twice."""
     seen: set[str] = set()
     for at, tool in enumerate(tools):
         if not _NAME.fullmatch(tool.name):
@@ -102,10 +90,9 @@ def check_tools(tools: tuple[ToolOffer, ...], choice: ToolChoice, param: str) ->
 
 
 def check_answered(messages: tuple[Message, ...], param: str = "messages") -> None:
-    """Each call that the assistant made is followed by its one result. What is open would be called again here.
+    """Refuses, with a `BusError`, calls of the assistant that are not followed by their one result each.
 
-    Raises:
-        BusError: It is not so.
+    What is open would be called again here.
     """
     waiting: set[str] = set()
     for message in messages:
@@ -154,10 +141,7 @@ def media_at(url: str, param: str, name: str = "", kind: str = "image/jpeg") -> 
 
 
 def bytes_of(text: str, param: str) -> bytes:
-    """
-    Raises:
-        BusError: It is not base64.
-    """
+    """The bytes of base64. A `BusError` refuses what is not."""
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):

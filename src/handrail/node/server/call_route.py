@@ -135,21 +135,13 @@ def _after(request: Request) -> int:
 
 
 async def check_token_still_valid(server: NodeServer, caller: Caller, token: Secret | None) -> None:
-    """A token that was good when a stream began may not be good any more.
-
-    Raises:
-        BusError: It is not (`token_…`).
-    """
+    """Refuses, with a `BusError` (`token_…`), a token that was good when a stream began and is not any more."""
     if server.identify is not None and token is not None:
         await server.identify(caller, token)
 
 
 def check_community(server: NodeServer, envelope: CallEnvelope) -> None:
-    """Refuses a call for another community.
-
-    Raises:
-        BusError: It is one (`not_federated`).
-    """
+    """Refuses a call for another community, with a `BusError` (`not_federated`)."""
     if envelope.community and server.node.community and envelope.community != server.node.community:
         raise BusError("not_federated", "this node is of another community", outcome="forbidden")
 

@@ -116,9 +116,7 @@ def _object(raw: bytes, max_size: int) -> dict[str, Any]:
 
 
 def envelope_from_object(said: Any) -> CallEnvelope:
-    """Raises:
-    BusError: It is no envelope (`bad_request`).
-    """
+    """The envelope that a JSON object is. A `BusError` (`bad_request`) refuses anything else."""
     try:
         return msgspec.convert(said, CallEnvelope)
     except msgspec.ValidationError as error:

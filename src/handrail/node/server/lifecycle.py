@@ -40,9 +40,7 @@ class NodeLifecycle:
         return len(self._under_way)
 
     def check(self) -> None:
-        """Raises:
-        BusError: The node ends, and no call is begun any more (`partition`).
-        """
+        """Refuses a call, with a `BusError` (`partition`), once the node ends and no call is begun any more."""
         if self.phase == "draining":
             raise BusError("partition", "the node is ending; ask another", retry_after_ms=AGAIN_MS)
 

@@ -75,17 +75,13 @@ Later = SocketAckMessage | SocketToolAnswer | SocketCancelMessage
 
 
 def read_first_message(message: Mapping[str, Any], max_size: int) -> First:
-    """Raises:
-    BadFrame: It is neither `call` nor `resume`.
-    """
+    """A `call` or a `resume`; a `BadSocketMessage` says what else it is."""
     found: First = _read(message, max_size, First)
     return found
 
 
 def read_later_message(message: Mapping[str, Any], max_size: int) -> Later:
-    """Raises:
-    BadFrame: It is none of `ack`, `tool_result` and `cancel`.
-    """
+    """An `ack`, a `tool_result` or a `cancel`; a `BadSocketMessage` says what else it is."""
     found: Later = _read(message, max_size, Later)
     return found
 

@@ -47,7 +47,8 @@ class EmbeddingsEndpoint:
         self._lock = threading.Lock()
 
     async def answer(self, data: bytes, headers: Mapping[str, str], admit: Admit) -> dict[str, Any]:
-        """
+        """The vectors of the texts in a request.
+
         Raises:
             BusError: The request is wrong, or the node has no embedder of that name.
             MissingExtra: The embedder's package is not installed.

@@ -87,10 +87,6 @@ class ResponseRoutes:
         )
 
     async def _found(self, id: str, caller: Caller) -> SharedAnswer | StoredResponse:
-        """
-        Raises:
-            BusError: There is no such response of this caller.
-        """
         found = self._store.live(id, caller) or await self._store.find(id, caller)
         if found is None:
             raise BusError("not_found", f"there is no response {id[:80]!r}", param="response_id")
