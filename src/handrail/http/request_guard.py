@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import hmac
 import ipaddress
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, MutableMapping
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -19,6 +19,7 @@ from handrail.core.errors import UsageError
 from handrail.core.timeouts import time_limit
 from handrail.http.request_memory import SMALL, ConnectionMemory, RequestMemory
 
+T = TypeVar("T")
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -30,6 +31,33 @@ async def disconnected(receive: Receive) -> None:
     """Returns when the client is gone; what it still sends is dropped."""
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+class ClientGone(Exception):
+    """Nobody waits for the answer any more."""
+
+
+async def run_while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
+    """Do something while the client waits for it.
+
+    Raises:
+        ClientGone: It does not; the work was cancelled.
+    """
+    gone, working = asyncio.create_task(disconnected(receive)), asyncio.create_task(work)
+    try:
+        await asyncio.wait({gone, working}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await _stopped(gone)
+        if not working.done():
+            await _stopped(working)
+    if working.cancelled():
+        raise ClientGone
+    return working.result()
+
+
+async def _stopped(task: asyncio.Task[Any]) -> None:
+    task.cancel()
+    await asyncio.wait({task})
 
 
 RefusalOfLarge = Callable[[Scope], Awaitable[App | None]]

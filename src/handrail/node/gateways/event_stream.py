@@ -4,50 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from handrail.http.request_guard import disconnected
+from handrail.http.request_guard import ClientGone, run_while_connected
 from handrail.node.gateways.frame_pipe import FramePipe
 from handrail.node.gateways.gateway import GatewayLimits
-
-T = TypeVar("T")
 
 STREAM_HEADERS = {
     "content-type": "text/event-stream; charset=utf-8",
     "cache-control": "no-store",
     "x-accel-buffering": "no",  # a proxy that collects a stream defeats it
 }
-
-
-class GatewayClientGone(Exception):
-    """Nobody waits for the answer any more."""
-
-
-async def run_while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
-    """Do something while the client waits for it.
-
-    Raises:
-        GatewayClientGone: It does not; the work was cancelled.
-    """
-    gone, working = asyncio.create_task(disconnected(receive)), asyncio.create_task(work)
-    try:
-        await asyncio.wait({gone, working}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        await _stopped(gone)
-        if not working.done():
-            await _stopped(working)
-    if working.cancelled():
-        raise GatewayClientGone
-    return working.result()
-
-
-async def _stopped(task: asyncio.Task[Any]) -> None:
-    task.cancel()
-    await asyncio.wait({task})
 
 
 class GatewayEventStream(Response):
@@ -75,7 +45,7 @@ class GatewayEventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-            with contextlib.suppress(GatewayClientGone, OSError):
+            with contextlib.suppress(ClientGone, OSError):
                 await run_while_connected(receive, self._tell(send))
         finally:
             await self._leave()

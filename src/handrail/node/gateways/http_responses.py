@@ -10,7 +10,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from handrail.core.errors import BusError
-from handrail.node.gateways.event_stream import STREAM_HEADERS, GatewayClientGone
+from handrail.http.request_guard import ClientGone
+from handrail.node.gateways.event_stream import STREAM_HEADERS
 from handrail.node.gateways.failures import OVERLOADED, GatewayFailure, failure_of
 from handrail.node.gateways.frame_pipe import FrameTape
 from handrail.node.gateways.idempotency import SharedAnswer, interrupted_request_error
@@ -45,7 +46,7 @@ def endpoint(
         id = new_id()
         try:
             return await answer(request, id)
-        except (GatewayClientGone, ClientDisconnect):
+        except (ClientGone, ClientDisconnect):
             return Response(status_code=499)  # for the log; nobody reads it
         except Exception as error:
             return refusal_response(wire, failure_of(error), id)

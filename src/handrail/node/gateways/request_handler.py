@@ -18,13 +18,14 @@ from handrail.core.errors import BusError, UsageError
 from handrail.core.ids import traceparent
 from handrail.core.messages import Conversation
 from handrail.core.redact import Secret
+from handrail.http.request_guard import ClientGone, run_while_connected
 from handrail.node.bus.descriptor import CapabilityDescriptor
 from handrail.node.bus.request import Caller
 from handrail.node.gateways.answer_memory import AnswerMemory
 from handrail.node.gateways.answer_plan import AnswerPlan, covers_calls, model_for, runner_for, with_tool_scopes
 from handrail.node.gateways.answer_run import AnswerRun
 from handrail.node.gateways.anthropic.read import read_count_request
-from handrail.node.gateways.event_stream import GatewayClientGone, GatewayEventStream, run_while_connected
+from handrail.node.gateways.event_stream import GatewayEventStream
 from handrail.node.gateways.failures import failure_of
 from handrail.node.gateways.frame_pipe import FramePipe, FrameTape
 from handrail.node.gateways.gateway import Admit, Gateway, GatewayModel
@@ -278,7 +279,7 @@ class _GatewayRequestHandler:
         plan, talk = answer.plan, answer.talk
         try:
             ended = await run_while_connected(request.receive, _outcome(talk))
-        except GatewayClientGone:
+        except ClientGone:
             raise
         except Exception as error:
             return refusal_response(plan.wire, failure_of(error), talk.run, again=not talk.changed)

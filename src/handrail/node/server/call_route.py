@@ -18,7 +18,7 @@ from handrail.core.canonical import canonical_json
 from handrail.core.errors import BusError, Outcome
 from handrail.core.ids import new_id
 from handrail.core.redact import Secret
-from handrail.http.request_guard import disconnected
+from handrail.http.request_guard import ClientGone, disconnected, run_while_connected
 from handrail.node.bus.request import Caller, CallTerms
 from handrail.node.bus.stream_frame import ERROR
 from handrail.node.server.authentication import caller_of
@@ -160,45 +160,31 @@ class BusEventStream:
         self._reader = reader
         self._headers = [*_HEADERS, (REQUEST_ID, reader.running.key.call_id.encode())]
         self._keep_alive = keep_alive
-        self._gone = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        watching = asyncio.create_task(self._watch(receive))
         try:
-            first = await self._reader.read(seconds=self._keep_alive)
-            if self._gone:
-                return
-            if first and first[0].event == ERROR and first[0].seq == 1:
-                # Nothing was sent yet, so that the status can say it.
-                await error_response(BusError.from_dict(msgspec.json.decode(first[0].data)))(scope, receive, send)
-                return
-            await send({"type": "http.response.start", "status": 200, "headers": self._headers})
-            await self._write(first, send)
-        except OSError:
-            self._gone = True
+            with contextlib.suppress(ClientGone, OSError):
+                await run_while_connected(receive, self._answer(scope, receive, send))
         finally:
             self._reader.close()
-            watching.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await watching
 
-    async def _write(self, frames: list[EncodedFrame], send: Send) -> None:
-        while not self._gone:
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        frames = await self._reader.read(seconds=self._keep_alive)
+        if frames and frames[0].event == ERROR and frames[0].seq == 1:
+            # Nothing was sent yet, so that the status can say it.
+            await error_response(BusError.from_dict(msgspec.json.decode(frames[0].data)))(scope, receive, send)
+            return
+        await send({"type": "http.response.start", "status": 200, "headers": self._headers})
+        last = False
+        while not last:
             last = bool(frames) and frames[-1].last
             body = encode_server_sent_events(frames) if frames else _ALIVE
             # A client that takes nothing is cut off by `handrail.http.uvicorn_server`, and then gone.
             await send({"type": "http.response.body", "body": body, "more_body": not last})
-            if last:
-                return
-            frames = await self._next()
+            frames = [] if last else await self._next()
 
     async def _next(self) -> list[EncodedFrame]:
         try:
             return await self._reader.read(seconds=self._keep_alive)
         except BusError as error:
             return [EncodedFrame(self._reader.at + 1, ERROR, msgspec.json.encode(error.to_dict()), True)]
-
-    async def _watch(self, receive: Receive) -> None:
-        await disconnected(receive)
-        self._gone = True
-        self._reader.close()
