@@ -147,12 +147,12 @@ async def test_calls_that_do_not_end_in_time_are_cancelled_and_told_so(name: str
 
 PROGRAM = """
 import asyncio, sys
-from tests.node.server.http_node import Scene
+from tests.node.server.http_node import NodeFixture
 from handrail.node.server.node import ServerLimits
 from handrail.node.server.serving import serve
 
 async def main() -> None:
-    scene = Scene(limits=ServerLimits(grace=0.3))
+    scene = NodeFixture(limits=ServerLimits(grace=0.3))
     say = lambda url: print(url, scene.token, flush=True)
     await serve(scene.server, ready=say)
 

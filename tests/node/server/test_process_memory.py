@@ -22,12 +22,12 @@ MESSAGE = 15 * MIB
 PIECE = b'"' + b"x" * (64 * 1024 - 2) + b'"'
 PROGRAM = """
 import asyncio, sys
-from tests.node.server.http_node import Scene
+from tests.node.server.http_node import NodeFixture
 from handrail.node.server.node import ServerLimits
 from handrail.node.server.serving import serve
 
 async def main() -> None:
-    scene = Scene(limits=ServerLimits(grace=0.3))
+    scene = NodeFixture(limits=ServerLimits(grace=0.3))
     await serve(scene.server, ready=lambda url: print(url, scene.token, flush=True))
 
 asyncio.run(main())
