@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from handrail.core.canonical import is_unicode
+from handrail.core.jsontext import is_unicode
 from handrail.core.redact import MASK, Secret
 
 _WRITABLE = 10**4_000

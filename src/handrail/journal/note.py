@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from handrail.core.canonical import is_unicode
 from handrail.core.errors import BrokenProof, UsageError
+from handrail.core.jsontext import is_unicode
 from handrail.journal.keys import Signer, Verifier
 
 _DASH = "\N{EM DASH} "

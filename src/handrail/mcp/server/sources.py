@@ -17,8 +17,8 @@ from itertools import islice
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from handrail.core.canonical import is_unicode
 from handrail.core.errors import UsageError
+from handrail.core.jsontext import is_unicode
 from handrail.mcp.values import RemoteResource, ResourceBody
 
 LARGEST = 4 * 1024 * 1024
