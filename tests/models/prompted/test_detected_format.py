@@ -12,8 +12,8 @@ from handrail.core.events import CallRequested, ModelEvent, Notice
 from handrail.core.messages import Conversation
 from handrail.core.model_request import ModelRequest
 from handrail.models.profiles import profile_for
-from handrail.models.prompted.chat_templates import format_of_template
 from handrail.models.prompted.formats import FORMATS, format_named
+from handrail.models.prompted.template_lookup import format_of_template
 from tests.models.prompted.reply_corpus import OFFERED, replies
 from tests.models.raw_reply_server import RawReplyServer, Reply, serving, whole
 

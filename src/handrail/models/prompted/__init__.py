@@ -1,21 +1,18 @@
 """Tool calls as text, for models that have no fields for them.
 
-formats   how a format is written: data
-shapes    how the formats are recognised in what a model writes: data
-marks     their marks, ready to look for
-lenient   almost-JSON to JSON
-elements  arguments as elements: data
-found     a call, and what its readers share
-code      calls as Python writes them
-parse     the inside of a call to its name and arguments
-scan      where the inside of a call ends
-endings   what a text that ends after a mark was
-detect    a stream of text to text and calls
-harmony   the same for the one format that is a stream of messages
-render    tools, past calls and results as text
-conversation  a whole conversation in those
-codec     all of it around another codec
-template  the format that a chat template writes: data
-ask       a server asked for its template
-suspect   whether a finished text looks like a call that nobody read
+formats            how a format is written: data
+call_shapes        how the formats are recognised in what a model writes: data
+format_marks       their marks, ready to look for, and what a text that ends after one was
+lenient_json       almost-JSON to JSON
+argument_elements  arguments as elements: data
+found_call         a call, what its readers share, and calls as Python writes them
+call_parser        the inside of a call to its name and arguments
+body_scanners      where the inside of a call ends
+call_detector      a stream of text to text and calls
+harmony_detector   the same for the one format that is a stream of messages
+prompt_text        tools, past calls and results as text
+text_conversation  a whole conversation in those
+codec              all of it around another codec
+template_lookup    the format that a server's chat template writes
+missed_calls       whether a finished text looks like a call that nobody read
 """

@@ -27,9 +27,8 @@ from handrail.models.prompted.body_scanners import (
 )
 from handrail.models.prompted.call_parser import ends_inside_value, read_arguments, salvaged_call
 from handrail.models.prompted.call_shapes import CLOSES, CODE, CODE_NAMES, LONGEST_HEAD, CallShape
-from handrail.models.prompted.format_marks import marks_of_format
+from handrail.models.prompted.format_marks import begins_as_a_call, marks_of_format, may_precede_call_value
 from handrail.models.prompted.found_call import FoundCall, Schemas, name_without_namespace
-from handrail.models.prompted.unfinished_calls import begins_as_a_call, may_precede_call_value
 
 
 class DetectedThought(Struct, frozen=True):

@@ -31,9 +31,9 @@ from handrail.models.prompted.found_call import (
     json_object_of,
     json_text_of,
     name_without_namespace,
+    read_python_calls,
 )
 from handrail.models.prompted.lenient_json import UnreadableJson, strict_json
-from handrail.models.prompted.python_calls import read_python_calls
 
 _Raw = dict[str, msgspec.Raw]
 _NAMES = ("name", "tool", "tool_name", "function", "action", "command", "recipient_name")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -49,11 +49,9 @@ class ParameterFrame(Struct, frozen=True):
 class CallFormat(Struct, frozen=True, kw_only=True):
     name: str
     frame: CallFrame
-    calls: Literal["json", "parameters", "python", "strings"] = "json"
-    """What the model is told to write: the frame, or something that cannot say every call; those go in the frame."""
     parameters: ParameterFrame | None = None
     """How to write `parameters`."""
-    code: tuple[str, str] = ("```tool_code\n", "\n```")
+    code: tuple[str, str] | tuple[()] = ()
     """What stands around calls in `python`."""
     strings: str = ""
     """What stands around each string in `strings`, whose calls are the frame's without quotes."""
@@ -66,6 +64,18 @@ class CallFormat(Struct, frozen=True, kw_only=True):
     stop: tuple[str, ...] = ()
     """Where the model must stop, so that it does not write the results itself."""
 
+    @property
+    def calls(self) -> Literal["json", "parameters", "python", "strings"]:
+        """What the model is told to write: the frame, or what cannot say every call; those go in the frame."""
+        if self.parameters is not None:
+            return "parameters"
+        return "python" if self.code else "strings" if self.strings else "json"
+
+
+def _trained(name: str, frame: CallFrame, **known: Any) -> CallFormat:
+    """A format whose marks are tokens of the models that were trained on it."""
+    return CallFormat(name=name, frame=frame, tokens=True, tools="json", **known)
+
 
 def _tagged(opens: str, closes: str) -> CallFrame:
     return CallFrame(opens + '\n{"name": "', '", "arguments": ', "}\n" + closes)
@@ -74,6 +84,19 @@ def _tagged(opens: str, closes: str) -> CallFrame:
 def _invoked(prefix: str, block: str) -> CallFrame:
     """JSON in place of elements, which readers of these formats take too."""
     return CallFrame(f'<{block}>\n<{prefix}invoke name="', '">\n', f"\n</{prefix}invoke>\n</{block}>", quoted=False)
+
+
+def _elements(opens: str, prefix: str, closes: str, text: str = "", json: str = "") -> ParameterFrame:
+    """Elements `invoke` and `parameter` whose names are attributes; `text` and `json` are attributes of a value."""
+    return ParameterFrame(
+        f'{opens}<{prefix}invoke name="',
+        '">\n',
+        f'<{prefix}parameter name="',
+        f'"{text}>',
+        f"</{prefix}parameter>\n",
+        f"</{prefix}invoke>{closes}",
+        json and f'"{json}>',
+    )
 
 
 _HERMES = _tagged("<tool_call>", "</tool_call>")
@@ -87,7 +110,7 @@ _ROWS = (
     CallFormat(name="special_token", frame=_tagged("<|tool_call|>", "</|tool_call|>"), answers="tags"),
     CallFormat(name="llama", frame=_tagged("<function_call>", "</function_call>"), tools="json"),
     CallFormat(name="json", frame=CallFrame('{"name": "', '", "arguments": ', "}")),
-    CallFormat(name="pythonic", calls="python", frame=_tagged("```tool_code", "```")),
+    CallFormat(name="pythonic", frame=_tagged("```tool_code", "```"), code=("```tool_code\n", "\n```")),
     CallFormat(
         name="harmony",
         frame=CallFrame(
@@ -98,7 +121,6 @@ _ROWS = (
     ),
     CallFormat(
         name="nemotron",
-        calls="parameters",
         frame=_HERMES,
         parameters=ParameterFrame(
             "<tool_call>\n<function=", ">\n", "<parameter=", ">\n", "\n</parameter>\n", "</function>\n</tool_call>"
@@ -114,146 +136,75 @@ _ROWS = (
     ),
     CallFormat(name="tool_use", frame=_tagged("<tool_use>", "</tool_use>"), answers="tags"),
     CallFormat(name="tool_prefix", frame=CallFrame("tool: [", "]: ", "", quoted=False)),
-    CallFormat(name="mistral", frame=CallFrame("[TOOL_CALLS]", "[ARGS]", "", quoted=False), tokens=True, tools="json"),
-    CallFormat(
-        name="deepseek_v3",
-        frame=CallFrame(f"{_DEEPSEEK[0]}function<｜tool▁sep｜>", "\n```json\n", f"\n```{_DEEPSEEK[1]}", quoted=False),
-        tokens=True,
-        tools="json",
+    _trained("mistral", CallFrame("[TOOL_CALLS]", "[ARGS]", "", quoted=False)),
+    _trained(
+        "deepseek_v3",
+        CallFrame(f"{_DEEPSEEK[0]}function<｜tool▁sep｜>", "\n```json\n", f"\n```{_DEEPSEEK[1]}", quoted=False),
     ),
-    CallFormat(
-        name="deepseek_v31",
-        frame=CallFrame(_DEEPSEEK[0], "<｜tool▁sep｜>", _DEEPSEEK[1], quoted=False),
-        tokens=True,
-        tools="json",
-    ),
-    CallFormat(
-        name="deepseek_v32",
-        calls="parameters",
-        frame=_invoked("｜DSML｜", "｜DSML｜function_calls"),
-        parameters=ParameterFrame(
-            '<｜DSML｜function_calls>\n<｜DSML｜invoke name="',
-            '">\n',
-            '<｜DSML｜parameter name="',
-            '" string="true">',
-            "</｜DSML｜parameter>\n",
-            "</｜DSML｜invoke>\n</｜DSML｜function_calls>",
-            json='" string="false">',
+    _trained("deepseek_v31", CallFrame(_DEEPSEEK[0], "<｜tool▁sep｜>", _DEEPSEEK[1], quoted=False)),
+    _trained(
+        "deepseek_v32",
+        _invoked("｜DSML｜", "｜DSML｜function_calls"),
+        parameters=_elements(
+            "<｜DSML｜function_calls>\n", "｜DSML｜", "\n</｜DSML｜function_calls>", ' string="true"', ' string="false"'
         ),
-        tokens=True,
-        tools="json",
     ),
-    CallFormat(
-        name="kimi_k2",
-        frame=CallFrame(
+    _trained(
+        "kimi_k2",
+        CallFrame(
             "<|tool_calls_section_begin|><|tool_call_begin|>functions.",
             ":0<|tool_call_argument_begin|>",
             "<|tool_call_end|><|tool_calls_section_end|>",
             quoted=False,
         ),
-        tokens=True,
-        tools="json",
     ),
-    CallFormat(
-        name="llama4",
-        calls="python",
-        frame=CallFrame('<|python_start|>[{"name": "', '", "arguments": ', "}]<|python_end|>"),
-        code=("[", "]"),
-        tokens=True,
-        tools="json",
+    _trained(
+        "llama4", CallFrame('<|python_start|>[{"name": "', '", "arguments": ', "}]<|python_end|>"), code=("[", "]")
     ),
-    CallFormat(
-        name="lfm2",
-        calls="python",
-        frame=CallFrame('<|tool_call_start|>[{"name": "', '", "arguments": ', "}]<|tool_call_end|>"),
+    _trained(
+        "lfm2",
+        CallFrame('<|tool_call_start|>[{"name": "', '", "arguments": ', "}]<|tool_call_end|>"),
         code=("<|tool_call_start|>[", "]<|tool_call_end|>"),
-        tokens=True,
-        tools="json",
     ),
-    CallFormat(
-        name="gemma4",
-        calls="strings",
-        frame=CallFrame("<|tool_call>call:", "", "<tool_call|>", quoted=False),
-        strings='<|"|>',
-        tokens=True,
-        tools="json",
-    ),
-    CallFormat(
-        name="functiongemma",
-        calls="strings",
-        frame=CallFrame("<start_function_call>call:", "", "<end_function_call>", quoted=False),
+    _trained("gemma4", CallFrame("<|tool_call>call:", "", "<tool_call|>", quoted=False), strings='<|"|>'),
+    _trained(
+        "functiongemma",
+        CallFrame("<start_function_call>call:", "", "<end_function_call>", quoted=False),
         strings="<escape>",
-        tokens=True,
-        tools="json",
     ),
     CallFormat(name="phi4", frame=CallFrame('functools[{"name": "', '", "arguments": ', "}]"), tools="json"),
-    CallFormat(
-        name="internlm",
-        frame=CallFrame('<|action_start|> <|plugin|>\n{"name": "', '", "parameters": ', "}<|action_end|>"),
-        tokens=True,
-        tools="json",
-    ),
-    CallFormat(
-        name="cohere",
-        frame=CallFrame(
+    _trained("internlm", CallFrame('<|action_start|> <|plugin|>\n{"name": "', '", "parameters": ', "}<|action_end|>")),
+    _trained(
+        "cohere",
+        CallFrame(
             '<|START_ACTION|>[\n    {"tool_call_id": "0", "tool_name": "', '", "parameters": ', "}\n]<|END_ACTION|>"
         ),
-        tokens=True,
-        tools="json",
     ),
-    CallFormat(
-        name="step3",
-        calls="parameters",
-        frame=CallFrame(f'{_STEP[0]}<steptml:invoke name="', '">\n', f"\n</steptml:invoke>{_STEP[1]}", quoted=False),
-        parameters=ParameterFrame(
-            f'{_STEP[0]}<steptml:invoke name="',
-            '">\n',
-            '<steptml:parameter name="',
-            '">',
-            "</steptml:parameter>\n",
-            f"</steptml:invoke>{_STEP[1]}",
-        ),
-        tokens=True,
-        tools="json",
+    _trained(
+        "step3",
+        CallFrame(f'{_STEP[0]}<steptml:invoke name="', '">\n', f"\n</steptml:invoke>{_STEP[1]}", quoted=False),
+        parameters=_elements(_STEP[0], "steptml:", _STEP[1]),
     ),
-    CallFormat(name="longcat", frame=_tagged("<longcat_tool_call>", "</longcat_tool_call>"), tokens=True, tools="json"),
-    CallFormat(
-        name="apertus", frame=CallFrame('<|tools_prefix|>[{"', '": ', "}]<|tools_suffix|>"), tokens=True, tools="json"
-    ),
-    CallFormat(
-        name="hunyuan",
-        calls="parameters",
-        frame=CallFrame(_HUNYUAN[0], "<tool_sep>\n", f"\n{_HUNYUAN[1]}", quoted=False),
+    _trained("longcat", _tagged("<longcat_tool_call>", "</longcat_tool_call>")),
+    _trained("apertus", CallFrame('<|tools_prefix|>[{"', '": ', "}]<|tools_suffix|>")),
+    _trained(
+        "hunyuan",
+        CallFrame(_HUNYUAN[0], "<tool_sep>\n", f"\n{_HUNYUAN[1]}", quoted=False),
         parameters=ParameterFrame(
             _HUNYUAN[0], "<tool_sep>\n", "<arg_key>", "</arg_key>\n<arg_value>", "</arg_value>\n", _HUNYUAN[1]
         ),
-        tokens=True,
-        tools="json",
     ),
-    CallFormat(
-        name="glm",
-        calls="parameters",
-        frame=CallFrame("<tool_call>", "\n", "\n</tool_call>", quoted=False),
+    _trained(
+        "glm",
+        CallFrame("<tool_call>", "\n", "\n</tool_call>", quoted=False),
         parameters=ParameterFrame(
             "<tool_call>", "\n", "<arg_key>", "</arg_key>\n<arg_value>", "</arg_value>\n", "</tool_call>"
         ),
-        tokens=True,
-        tools="json",
     ),
-    CallFormat(
-        name="minimax",
-        calls="parameters",
-        frame=_invoked("", "minimax:tool_call"),
-        parameters=ParameterFrame(
-            '<minimax:tool_call>\n<invoke name="',
-            '">\n',
-            '<parameter name="',
-            '">',
-            "</parameter>\n",
-            "</invoke>\n</minimax:tool_call>",
-        ),
-        tokens=True,
-        tools="json",
+    _trained(
+        "minimax",
+        _invoked("", "minimax:tool_call"),
+        parameters=_elements("<minimax:tool_call>\n", "", "\n</minimax:tool_call>"),
     ),
 )
 FORMATS = {row.name: row for row in _ROWS}
