@@ -27,7 +27,7 @@ from handrail import Executor, ToolCall
 from handrail.core.errors import McpError
 from handrail.mcp.client.ensemble import McpEnsemble
 from handrail.mcp.values import Endpoint, HttpEndpoint, StdioEndpoint
-from handrail.tools.preparation import prepared_tools
+from handrail.tools.registry import prepared_tools
 
 AIM = 1.2
 PAUSE = 100

@@ -25,9 +25,8 @@ from fuzz.mutate import texts, values
 from handrail.core.errors import ToolError
 from handrail.library.io import IoLimits, IoSettings, io_ensemble
 from handrail.library.io.addresses import AddressGatekeeper, reserved_range
-from handrail.library.io.gitignore import IgnoreRules
 from handrail.library.io.html_text import html_to_text
-from handrail.library.io.patterns import LinearPattern, glob_pattern
+from handrail.library.io.patterns import IgnoreRules, LinearPattern, glob_pattern
 from handrail.library.io.sqlite import sqlite_tools
 
 HIDDEN = "the words that are outside"

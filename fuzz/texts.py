@@ -20,8 +20,7 @@ from handrail.core.jsontext import JSONTextError, parse, parse_object
 from handrail.core.model_request import ToolOffer
 from handrail.execute.repair import repair_arguments
 from handrail.models.grammar.call_grammar import tool_call_grammar
-from handrail.models.local.forced_call import ForcedCall
-from handrail.models.local.forced_grammar import CLOSING, MIDDLE, OPENING
+from handrail.models.local.forced_grammar import CLOSING, MIDDLE, OPENING, ForcedCall
 from handrail.models.local.wire import (
     EngineAsk,
     EngineCancel,

@@ -27,7 +27,7 @@ from handrail.journal.journal import SqliteJournal
 from handrail.mcp.client.ensemble import McpEnsemble
 from handrail.mcp.values import Endpoint, HttpEndpoint, McpBounds, StdioEndpoint
 from handrail.tools.ensemble import ToolDefaults
-from handrail.tools.preparation import prepared_tools
+from handrail.tools.registry import prepared_tools
 from soak.verdict import ROOT, Holdings, Verdict, resident
 from tests.processes import children
 

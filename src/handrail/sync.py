@@ -20,8 +20,7 @@ from handrail.core.usage_checks import check_keyword_names, keyword_names
 from handrail.execute.executor import Executor
 from handrail.execute.isolation.forked_handler import with_forked_handler
 from handrail.execute.policy import Policy
-from handrail.tools.preparation import prepared_tools
-from handrail.tools.registry import RegisteredTools, registered
+from handrail.tools.registry import RegisteredTools, prepared_tools, registered
 from handrail.tools.tool import Tool
 
 __all__ = ["BlockingExecutor", "execute_tool_securely", "execute_tools"]

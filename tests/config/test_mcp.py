@@ -12,7 +12,7 @@ from handrail.config.load import load_config, read_config
 from handrail.config.mcp_settings import ConverseSettings, McpSettings, PromptSettings, ServeSettings
 from handrail.core.errors import ConfigError
 from handrail.library.io.settings import IoSettings
-from handrail.library.summarization.settings import SummarizationSettings
+from handrail.library.summarization.fold import SummarizationSettings
 from handrail.mcp.values import HttpEndpoint, McpBounds, OAuth, StdioEndpoint
 from handrail.tools.ensemble import ToolDefaults
 from handrail.tools.files.mistakes import all_mistakes

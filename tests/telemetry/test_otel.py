@@ -33,7 +33,7 @@ from handrail.run.runner import Runner
 from handrail.sessions.create import SERVICES, create_llm, with_fallback
 from handrail.telemetry import OtelTracer
 from handrail.testing.model import ScriptedModel, call, text
-from handrail.tools.preparation import prepared_tools
+from handrail.tools.registry import prepared_tools
 from handrail.tools.tool import Tool, tool
 
 ROOT = Path(__file__).parents[2]

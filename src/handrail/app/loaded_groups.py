@@ -25,8 +25,7 @@ from handrail.config.tools import default_set_of
 from handrail.config.values import Config
 from handrail.core.errors import DuplicateTool, McpError, UsageError
 from handrail.tools.ensemble import Ensemble
-from handrail.tools.preparation import prepare_ensembles
-from handrail.tools.registry import RegisteredTools, registered
+from handrail.tools.registry import RegisteredTools, prepare_ensembles, registered
 from handrail.tools.tool import Tool
 
 Beside = Callable[[RegisteredTools], tuple[Tool, ...]]

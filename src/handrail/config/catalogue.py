@@ -14,7 +14,7 @@ from handrail.config import load, mcp, network, rlm, standard
 from handrail.config.mcp_settings import ConverseSettings, ServeSettings
 from handrail.config.setting_kinds import FLAG, Kinds
 from handrail.config.values import Config, LlmSettings
-from handrail.library.summarization.settings import SummarizationSettings
+from handrail.library.summarization.fold import SummarizationSettings
 from handrail.run.offering import Offering
 
 ANY = "*"

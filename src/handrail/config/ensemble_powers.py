@@ -9,7 +9,7 @@ from typing import Any
 
 from handrail.config.python_files import python_files
 from handrail.core.errors import ConfigError
-from handrail.tools.files.headers import FROM_ENVIRONMENT
+from handrail.tools.files.request_templates import FROM_ENVIRONMENT
 from handrail.tools.files.toml_table import read_toml_file
 
 

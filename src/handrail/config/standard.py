@@ -98,7 +98,7 @@ def _placed(table: TomlTable, error: UsageError) -> UsageError:
 
 
 def _summarization(table: TomlTable, is_model: Callable[[str], bool]) -> SummarizeSettings:
-    from handrail.library.summarization.settings import SummarizationSettings
+    from handrail.library.summarization.fold import SummarizationSettings
 
     table.only((*MODEL, *SUMMARIZATION, *ENABLED))
     model = table.text("model")

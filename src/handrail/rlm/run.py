@@ -57,8 +57,7 @@ from handrail.run.limits import Limits
 from handrail.run.offering import Offering
 from handrail.run.runner import Runner
 from handrail.sandbox.port import Sandbox
-from handrail.tools.preparation import prepared_tools
-from handrail.tools.registry import RegisteredTools
+from handrail.tools.registry import RegisteredTools, prepared_tools
 
 TASK = 20_000
 """Characters up to which a prompt without a question is shown to the model whole, as its task."""

@@ -33,8 +33,7 @@ from handrail.run.offering import NO_PROGRAMS, Offering, Programs
 from handrail.run.runner import Runner
 from handrail.run.single_run import OnError
 from handrail.run.transcript import Follow
-from handrail.tools.preparation import prepared_tools
-from handrail.tools.registry import RegisteredTools
+from handrail.tools.registry import RegisteredTools, prepared_tools
 
 
 class ExecutorParts(TypedDict, total=False):

@@ -79,16 +79,6 @@ def _timeout_ms(found: dict[str, Any], value: Any) -> None:
     _once(found, "timeout", value / 1000)
 
 
-def _bound_capability(found: dict[str, Any], value: Any) -> None:
-    if value is not None:
-        found["bound"] = {**found.get("bound", {}), "capability": value}
-
-
-def _bound_version(found: dict[str, Any], value: Any) -> None:
-    if value is not None:
-        found["bound"] = {**found.get("bound", {}), "version": value}
-
-
 def _annotations(found: dict[str, Any], value: Any) -> None:
     """MCP's hints. Without a word on it, a tool from elsewhere counts as a side effect."""
     if not isinstance(value, Mapping | None):
@@ -98,11 +88,19 @@ def _annotations(found: dict[str, Any], value: Any) -> None:
     _once(found, "idempotent", hints.get("idempotentHint") is True)
 
 
+def _bound(part: str) -> Callable[[dict[str, Any], Any], None]:
+    def read(found: dict[str, Any], value: Any) -> None:
+        if value is not None:
+            found["bound"] = {**found.get("bound", {}), part: value}
+
+    return read
+
+
 _READERS: dict[str, Callable[[dict[str, Any], Any], None]] = {
     "timeout_ms": _timeout_ms,
     "timeoutMs": _timeout_ms,
-    "bound_capability": _bound_capability,
-    "bound_version": _bound_version,
+    "bound_capability": _bound("capability"),
+    "bound_version": _bound("version"),
     "annotations": _annotations,
 }
 

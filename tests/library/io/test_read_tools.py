@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 
 from handrail import Executor, ToolCall
 from handrail.library.io import IoLimits, IoSettings, io_ensemble
-from handrail.library.io.text_encoding import encoding_of
+from handrail.library.io.read_file import encoding_of
 from tests.library.io.io_calls import Scene, files, tree
 
 pytestmark = pytest.mark.requirement("converser.standard-ensembles")

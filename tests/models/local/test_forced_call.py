@@ -11,11 +11,11 @@ from hypothesis import given, strategies as st
 from handrail.core.events import CallRequested, ReplyFinished
 from handrail.core.messages import Text, UserMessage
 from handrail.core.model_request import ModelRequest, ToolOffer
-from handrail.models.local.forced_call import ForcedCall
 from handrail.models.local.forced_grammar import (
     CLOSING,
     MIDDLE,
     OPENING,
+    ForcedCall,
     closed_schema,
     may_escape_grammar,
     one_call_grammar,

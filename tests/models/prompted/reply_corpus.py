@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from handrail.core.model_request import ToolOffer
 
-HERE = Path(__file__).parent / "corpus"
+HERE = Path(__file__).parent / "reply_corpus"
 
 
 def _offer(name: str, **properties: str) -> ToolOffer:

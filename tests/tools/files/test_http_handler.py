@@ -16,7 +16,7 @@ from handrail.core.errors import InDoubt, InvalidArguments, InvalidOutput, ToolE
 from handrail.tools.files.build import build_tool
 from handrail.tools.files.http_exchange import send_http_request
 from handrail.tools.files.http_handler import HttpHandler, HttpToolRequest
-from handrail.tools.files.url_template import origin_of
+from handrail.tools.files.request_templates import origin_of
 from handrail.tools.tool import Tool
 from tests.models.raw_reply_server import own_certificate
 from tests.tools.files.tool_file_calls import call, texts

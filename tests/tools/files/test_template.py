@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from handrail.core.errors import ConfigError, InvalidArguments
-from handrail.tools.files.json_template import read_json_template
+from handrail.tools.files.request_templates import read_json_template
 from handrail.tools.files.template import ArgumentTemplate, TemplateReader
 from handrail.tools.files.toml_table import TomlKeyPath
 from tests.tools.files.tool_file_calls import texts

@@ -17,9 +17,8 @@ from hypothesis import given, strategies as st
 from handrail import Ensemble, tool
 from handrail.core.errors import ConfigError, HandrailError, InvalidDefinition, UsageError
 from handrail.tools.registry import registered
-from handrail.tools.snapshots.catalogue import CatalogueModel, CatalogueTool, NodeCatalogue, catalogue_of
+from handrail.tools.snapshots.catalogue import CatalogueModel, CatalogueTool, NodeCatalogue, catalogue_of, pascal_case
 from handrail.tools.snapshots.catalogue_source import read_catalogue, read_source
-from handrail.tools.snapshots.identifiers import pascal_case
 
 OBJECT: dict[str, Any] = {"type": "object"}
 NRV = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from handrail.tools.types.docstring import ParsedDocstring, read_docstring
+from handrail.tools.types.schema import ParsedDocstring, read_docstring
 
 GOOGLE = """Get the weather
     for a place.

@@ -31,8 +31,7 @@ from handrail.sessions.create import service_names
 from handrail.tools.ensemble import Ensemble
 from handrail.tools.files.mistakes import all_mistakes
 from handrail.tools.files.toml_table import read_toml_file
-from handrail.tools.preparation import prepare_ensembles
-from handrail.tools.registry import registered
+from handrail.tools.registry import prepare_ensembles, registered
 
 State = Literal["ok", "warn", "wrong"]
 _ALWAYS = (*STANDARD_SET, "find_tools", "read_output")

@@ -19,8 +19,7 @@ from handrail.config.mcp_settings import McpSettings
 from handrail.config.values import Config
 from handrail.core.errors import ConfigError, McpError, UsageError
 from handrail.execute.confirm import DeferAll
-from handrail.tools.preparation import prepare_ensembles
-from handrail.tools.registry import registered
+from handrail.tools.registry import prepare_ensembles, registered
 
 complete_servers = completer(lambda ctx: load_config(find_config(named_config(ctx), Path.cwd())).mcp)
 

@@ -110,7 +110,12 @@ class ConfinedFiles:
                 real[name],
                 name in settings.write,
                 name == next(iter(real)),
-                str(min((other for other in real.values() if real[name].is_relative_to(other)), key=_length)),
+                str(
+                    min(
+                        (other for other in real.values() if real[name].is_relative_to(other)),
+                        key=lambda path: len(path.parts),
+                    )
+                ),
             )
             for name, path in settings.roots.items()
         }
@@ -356,10 +361,6 @@ def _is_there(folder: int, name: str) -> bool:
 
 def _steps(path: str) -> list[str]:
     return [part for part in path.split("/") if part not in ("", ".")]
-
-
-def _length(path: PurePosixPath) -> int:
-    return len(path.parts)
 
 
 def _below(path: str, base: PurePosixPath) -> str | None:

@@ -14,9 +14,8 @@ from handrail.core.errors import ToolError
 from handrail.library.io.confined_files import LISTED, ConfinedFiles, ConfinedPath
 from handrail.library.io.list_folder import FolderWalk, first_names, open_listed_file
 from handrail.library.io.patterns import LinearPattern, glob_pattern
-from handrail.library.io.read_file import file_content, with_note
+from handrail.library.io.read_file import encoding_of, file_content, with_note
 from handrail.library.io.settings import IoLimits
-from handrail.library.io.text_encoding import encoding_of
 from handrail.tools.tool import Tool, tool
 
 _SHOWN = 400
@@ -112,7 +111,8 @@ class _TextSearch:
             return
         self.files += 1
         # Line by line: a list of millions would hold up the whole program while it is made.
-        for number, line in enumerate(map(_without_end, io.StringIO(encoding.decode(data), newline="\n")), 1):
+        lines = (line.removesuffix("\n") for line in io.StringIO(encoding.decode(data), newline="\n"))
+        for number, line in enumerate(lines, 1):
             if self.test(line):
                 self.found.append(f"{place.shown}:{number}: {_short(line.rstrip())}")
                 if self.full:
@@ -131,10 +131,6 @@ class _TextSearch:
         if not self.found:
             notes.append(f"not found in {self.files:,} text file{'' if self.files == 1 else 's'}")
         return notes
-
-
-def _without_end(line: str) -> str:
-    return line.removesuffix("\n")
 
 
 def _short(line: str) -> str:

@@ -17,8 +17,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from handrail.library.io.confined_files import LISTED, READ, ConfinedFiles, ConfinedPath
-from handrail.library.io.gitignore import IgnoreRules
-from handrail.library.io.patterns import glob_pattern
+from handrail.library.io.patterns import IgnoreRules, glob_pattern
 from handrail.library.io.read_file import with_note
 from handrail.library.io.settings import IoLimits
 from handrail.tools.tool import Tool, tool

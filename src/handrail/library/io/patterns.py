@@ -1,12 +1,13 @@
 """Patterns that a stranger may have written: matched in linear time, or not at all.
 
 Python's own `re` can be made to run for ever by 30 characters. The engine of the
-schema validator cannot, so it is asked here too.
+schema validator cannot, so it is asked here too, also for the rules of .gitignore files.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 
 import jsonschema_rs
@@ -69,3 +70,54 @@ def _translated(piece: str) -> str:
         kept = re.sub(r"([\\\[\]^&~])", r"\\\1", inside.removeprefix("!"))
         return f"[{'^' if negated else ''}{kept}]"
     return re.escape(piece) if piece.isascii() and not piece.isalnum() else piece
+
+
+_MOST = 2_000
+"""Rules of one file."""
+
+
+@dataclass(frozen=True, slots=True)
+class _IgnoreRule:
+    base: str
+    """The folder that its file is in."""
+    pattern: LinearPattern
+    folders_only: bool
+    keeps: bool
+
+    def has(self, way: str, *, is_folder: bool) -> bool:
+        if self.folders_only and not is_folder:
+            return False
+        inside = way[len(self.base) + 1 :] if self.base else way
+        return self.pattern.within(inside)
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoreRules:
+    """The rules that hold in a folder: those of the folders above it, then its own."""
+
+    rules: tuple[_IgnoreRule, ...] = ()
+
+    def more(self, way: str, text: str) -> IgnoreRules:
+        found = [_rule(way, line) for line in text.splitlines()[:_MOST]]
+        return IgnoreRules((*self.rules, *(rule for rule in found if rule is not None)))
+
+    def has(self, way: str, *, is_folder: bool) -> bool:
+        """By the last rule that fits, as git does it."""
+        for rule in reversed(self.rules):
+            if rule.has(way, is_folder=is_folder):
+                return not rule.keeps
+        return False
+
+
+def _rule(base: str, line: str) -> _IgnoreRule | None:
+    line = line.rstrip()
+    if not line or line.startswith("#"):
+        return None
+    keeps = line.startswith("!")
+    line = line.removeprefix("!").removeprefix("\\")
+    folders_only = line.endswith("/")
+    try:
+        pattern = glob_pattern(line)
+    except ToolError:  # what cannot be read hides nothing
+        return None
+    return _IgnoreRule(base, pattern, folders_only, keeps)

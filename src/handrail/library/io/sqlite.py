@@ -197,7 +197,7 @@ def _opened(path: str, seconds: float, *, write: bool) -> sqlite3.Connection:
     # The path is the owner's word, in a URI only so that the file is never made.
     uri = f"file:{quote(path)}?mode={'rw' if write else 'ro'}"
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=min(seconds, _BUSY), cached_statements=0)
-    connection.text_factory = _decoded
+    connection.text_factory = lambda data: data.decode("utf-8", "replace")
     try:
         connection.execute("PRAGMA trusted_schema = OFF")  # a view of a stranger's file calls no function of ours
         connection.execute("SELECT 1 FROM sqlite_schema LIMIT 0")  # a wide table is read before columns are limited
@@ -207,10 +207,6 @@ def _opened(path: str, seconds: float, *, write: bool) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
-
-
-def _decoded(data: bytes) -> str:
-    return data.decode("utf-8", "replace")
 
 
 def _limited(connection: sqlite3.Connection, limits: DatabaseSettings) -> None:
@@ -252,7 +248,7 @@ def _answer(cursor: sqlite3.Cursor, limits: DatabaseSettings) -> dict[str, Any]:
     notes: list[str] = []
     for row in cursor:
         shown = [_shown(value) for value in row]
-        size += _size(shown)
+        size += sum(len(value) if isinstance(value, str) else 8 for value in shown)
         if len(rows) == limits.rows or (size > limits.row_bytes and rows):
             notes.append(
                 f"there are more rows than these {len(rows):,}; ask for fewer columns, or use LIMIT and OFFSET"
@@ -263,10 +259,6 @@ def _answer(cursor: sqlite3.Cursor, limits: DatabaseSettings) -> dict[str, Any]:
             notes.append("long values are cut at …; use substr() to read on")
         rows.append(shown)
     return {"columns": columns, "rows": rows, **({"note": "; ".join(notes)} if notes else {})}
-
-
-def _size(shown: list[Any]) -> int:
-    return sum(len(value) if isinstance(value, str) else 8 for value in shown)
 
 
 def _cut(value: Any, most: int) -> Any:

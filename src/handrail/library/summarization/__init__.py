@@ -6,7 +6,7 @@ decides how often it is asked. Texts are data in every request.
 
 from __future__ import annotations
 
-from handrail.library.summarization.settings import SummarizationSettings
+from handrail.library.summarization.fold import SummarizationSettings
 from handrail.library.summarization.tools import summarization_ensemble
 
 __all__ = ["SummarizationSettings", "summarization_ensemble"]

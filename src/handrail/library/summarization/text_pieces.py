@@ -59,7 +59,7 @@ def _length(text: str, size: int) -> int:
     if len(text) <= size:
         return len(text)
     for ending in _ENDS:
-        last = _last(ending.finditer(text, 0, size))
+        last = max((match.end() for match in ending.finditer(text, 0, size)), default=0)
         if last >= size // 2:
             return last
     # Within a word: not between a letter and its accents, nor in the middle of an emoji.
@@ -67,10 +67,6 @@ def _length(text: str, size: int) -> int:
     while end > size // 2 and _joined(text[end]):
         end -= 1
     return end
-
-
-def _last(found: Iterable[re.Match[str]]) -> int:
-    return max((match.end() for match in found), default=0)
 
 
 def _joined(letter: str) -> bool:

@@ -13,8 +13,7 @@ from handrail.core.errors import ToolError
 from handrail.core.invocation import Invocation
 from handrail.core.ports import Model
 from handrail.library.summarization import prompts
-from handrail.library.summarization.fold import SummaryFold, SummaryTasks
-from handrail.library.summarization.settings import SummarizationSettings
+from handrail.library.summarization.fold import SummarizationSettings, SummaryFold, SummaryTasks
 from handrail.tools.ensemble import Ensemble
 from handrail.tools.tool import Tool
 
@@ -118,13 +117,10 @@ def summarization_ensemble(
     model: Model | Callable[[], Model], settings: SummarizationSettings = SummarizationSettings()
 ) -> Ensemble:
     """The group of tools. A function that gives the model is called when one is first needed, for each call anew."""
-    summarizer = _Summarizer(_giver(model), settings)
+    giver: Any = (lambda: model) if hasattr(model, "stream") else model
+    summarizer = _Summarizer(giver, settings)
     handlers = (summarizer.summarize_text, summarizer.summarize_pieces, summarizer.answer_from_text)
     return Ensemble("summarization", [_tool(handler, settings.timeout) for handler in handlers])
-
-
-def _giver(model: Any) -> Callable[[], Model]:
-    return (lambda: model) if hasattr(model, "stream") else model
 
 
 def _tool(handler: Callable[..., Any], timeout: float) -> Tool:

@@ -1,9 +1,9 @@
-"""A grammar as a value, and its text in llama.cpp's notation, GBNF."""
+"""A grammar as a value: its text in llama.cpp's notation GBNF, its rules for any JSON, without what never ends."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import assert_never
 
 from msgspec import Struct
@@ -117,3 +117,87 @@ _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\", "[": 
 
 def _escaped(found: re.Match[str]) -> str:
     return _NAMED.get(found[0], f"\\x{ord(found[0]):02X}")
+
+
+def without_endless_rules(rules: Mapping[str, Node]) -> dict[str, Node]:
+    """The rules of which some text is whole, and in them only what can become part of one."""
+    ends: set[str] = set()
+    before = -1
+    while before < len(ends):
+        before = len(ends)
+        # In the order in which they are made, the inner ones first, one round mostly does.
+        ends.update(name for name, node in rules.items() if name not in ends and _pruned(node, ends) is not None)
+    pruned = {name: _pruned(node, ends) for name, node in rules.items()}
+    return {name: node for name, node in pruned.items() if node is not None}
+
+
+def _pruned(node: Node, ends: Container[str]) -> Node | None:
+    match node:
+        case LiteralRule() | CharsRule():
+            return node
+        case RuleReference(rule):
+            return node if rule in ends else None
+        case SequenceRule(parts):
+            kept = [_pruned(part, ends) for part in parts]
+            whole = [part for part in kept if part is not None]
+            return SequenceRule(tuple(whole)) if len(whole) == len(kept) else None
+        case AlternativesRule(options):
+            left = [option for option in (_pruned(each, ends) for each in options) if option is not None]
+            return alt(*left) if left else None
+        case RepeatRule(inner, least, most):
+            repeated = _pruned(inner, ends)
+            if repeated is None:
+                return None if least else EMPTY
+            return RepeatRule(repeated, least, most)
+    assert_never(node)
+
+
+_HEX = CharsRule((("0", "9"), ("a", "f"), ("A", "F")))
+_DIGIT = CharsRule((("0", "9"),))
+POSITIVE = SequenceRule((CharsRule((("1", "9"),)), RepeatRule(_DIGIT, 0, 14)))
+NATURAL = alt(LiteralRule("0"), POSITIVE)
+_MINUS = optional(LiteralRule("-"))
+SHARED: dict[str, Node] = {
+    "char": AlternativesRule(
+        (
+            CharsRule((('"', '"'), ("\\", "\\"), ("\x7f", "\x7f"), ("\x00", "\x1f")), negated=True),
+            SequenceRule((LiteralRule("\\"), CharsRule(tuple((each, each) for each in '"\\/bfnrt')))),
+            # Not the halves of surrogate pairs: alone they are no text.
+            SequenceRule(
+                (
+                    LiteralRule("\\u"),
+                    CharsRule((("0", "9"), ("a", "c"), ("e", "f"), ("A", "C"), ("E", "F"))),
+                    *[_HEX] * 3,
+                )
+            ),
+        )
+    ),
+    "string": seq('"', RepeatRule(RuleReference("char"), 0, None), '"'),
+    "integer": SequenceRule((_MINUS, NATURAL)),
+    "number": SequenceRule(
+        (
+            _MINUS,
+            NATURAL,
+            optional(SequenceRule((LiteralRule("."), RepeatRule(_DIGIT, 1, 15)))),
+            optional(
+                SequenceRule(
+                    (
+                        CharsRule((("e", "e"), ("E", "E"))),
+                        optional(CharsRule((("+", "+"), ("-", "-")))),
+                        RepeatRule(_DIGIT, 1, 2),
+                    )
+                )
+            ),
+        )
+    ),
+    "boolean": alt(LiteralRule("true"), LiteralRule("false")),
+    "null": LiteralRule("null"),
+    "pair": seq(RuleReference("string"), ": ", RuleReference("value")),
+    "object": seq(
+        "{", optional(seq(RuleReference("pair"), RepeatRule(seq(", ", RuleReference("pair")), 0, None))), "}"
+    ),
+    "array": seq(
+        "[", optional(seq(RuleReference("value"), RepeatRule(seq(", ", RuleReference("value")), 0, None))), "]"
+    ),
+    "value": AlternativesRule(tuple(map(RuleReference, ("object", "array", "string", "number", "boolean", "null")))),
+}

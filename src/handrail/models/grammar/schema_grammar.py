@@ -16,6 +16,9 @@ from urllib.parse import unquote
 from handrail.core.errors import InvalidSchema
 from handrail.models.grammar.grammar_rules import (
     EMPTY,
+    NATURAL,
+    POSITIVE,
+    SHARED,
     AlternativesRule,
     Grammar,
     LiteralRule,
@@ -26,12 +29,18 @@ from handrail.models.grammar.grammar_rules import (
     alt,
     optional,
     seq,
+    without_endless_rules,
 )
-from handrail.models.grammar.json_rules import NATURAL, POSITIVE, SHARED
 from handrail.models.grammar.regex_grammar import UnsupportedPattern, pattern_node
-from handrail.models.grammar.rule_pruning import without_endless_rules
-from handrail.models.grammar.schema_keywords import ANNOTATIONS, ENFORCED, SIMPLE, kinds_of, unenforced_keywords
-from handrail.models.grammar.schema_merge import at_most_one_fits, merged_schema
+from handrail.models.grammar.schema_merge import (
+    ANNOTATIONS,
+    ENFORCED,
+    SIMPLE,
+    at_most_one_fits,
+    kinds_of,
+    merged_schema,
+    unenforced_keywords,
+)
 from handrail.tools.schema.validator import Validator
 
 Schema = dict[str, Any]

@@ -35,9 +35,8 @@ from handrail.models.local.answers.answer_rule import (
 )
 from handrail.models.local.copied_arguments import copies_earlier_argument, without_earlier_turns
 from handrail.models.local.engine_plan import EnginePlan, plan_request
-from handrail.models.local.engine_process import EngineBounds
-from handrail.models.local.engine_supervisor import EngineSupervisor, engine_replies
-from handrail.models.local.forced_call import ForcedCall
+from handrail.models.local.engine_process import EngineBounds, EngineSupervisor, engine_replies
+from handrail.models.local.forced_grammar import ForcedCall
 from handrail.models.local.tool_router import SHOWN, LocalToolRouter
 from handrail.models.local.weights import EngineFiles, default_files, gguf_files
 from handrail.models.local.wire import EngineLoading, EngineReady

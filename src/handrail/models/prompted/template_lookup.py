@@ -6,10 +6,8 @@ server tell their template: `llama-server` at `/props`, Ollama at `/api/show`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import replace as with_changes
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -52,12 +50,8 @@ async def _template(transport: Transport, endpoint: Endpoint, model: str, servic
         endpoint = with_changes(endpoint, base_url=endpoint.base_url.rstrip("/").removesuffix("/v1"))
     async with aclosing(transport.send(request, endpoint)) as events:
         async for event in events:
-            return _text_in(event.data)
+            return next((text for field in _FIELDS if isinstance(text := event.data.get(field), str) and text), "")
     return ""
-
-
-def _text_in(data: Mapping[str, Any]) -> str:
-    return next((text for field in _FIELDS if isinstance(text := data.get(field), str) and text), "")
 
 
 _ROWS: tuple[tuple[str | None, tuple[str, ...]], ...] = (

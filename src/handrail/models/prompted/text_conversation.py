@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from handrail.core.calls import ToolResult
 from handrail.core.messages import (
     AssistantMessage,
-    Content,
     InvocationMessage,
     Message,
     ResultMessage,
@@ -71,13 +69,8 @@ def _joined(message: AssistantMessage | None, texts: list[str]) -> AssistantMess
 
 def _answered(messages: list[ResultMessage], format: CallFormat) -> UserMessage:
     results = [message.result for message in messages]
-    return UserMessage((Text(result_text(results, format)), *_attached(results)), messages[0].at)
-
-
-def _attached(results: Iterable[ToolResult]) -> Iterator[Content]:
-    for result in results:
-        for attachment in result.attachments:
-            yield as_media(attachment)
+    attached = (as_media(attachment) for result in results for attachment in result.attachments)
+    return UserMessage((Text(result_text(results, format)), *attached), messages[0].at)
 
 
 def _instructed(messages: tuple[Message, ...], instructions: str) -> tuple[Message, ...]:

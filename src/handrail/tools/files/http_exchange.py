@@ -14,7 +14,7 @@ from handrail.core.errors import InDoubt, InvalidOutput, ToolError, describe_exc
 from handrail.core.jsontext import JSONTextError, parse
 from handrail.core.redact import MASK
 from handrail.http import BadHttpAnswer, HttpAddress, HttpAnswer, HttpClient, HttpNotConnected, request_head
-from handrail.tools.files.url_template import origin_of
+from handrail.tools.files.request_templates import origin_of
 
 if TYPE_CHECKING:
     from handrail.tools.files.http_handler import Expect, HttpToolRequest

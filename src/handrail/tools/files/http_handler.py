@@ -14,11 +14,16 @@ from urllib.parse import urlencode
 import msgspec
 
 from handrail.core.invocation import Invocation
-from handrail.tools.files.headers import RequestHeaders, read_headers
-from handrail.tools.files.json_template import JsonTemplate, read_json_template
+from handrail.tools.files.request_templates import (
+    JsonTemplate,
+    RequestHeaders,
+    UrlTemplate,
+    read_headers,
+    read_json_template,
+    read_url_template,
+)
 from handrail.tools.files.template import ArgumentTemplate, TemplateReader
 from handrail.tools.files.toml_table import TomlTable
-from handrail.tools.files.url_template import UrlTemplate, read_url_template
 
 MAX_BYTES = 10 * 1024 * 1024
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -123,12 +128,12 @@ def read_http(table: TomlTable, schema: Mapping[str, Any], *, side_effects: bool
             raise inner.error(key, "a GET or HEAD sends no body, and any other sends one of json and body")
     if inner.flag("redirects") and method not in SAFE:
         raise inner.error("redirects", "only a GET or HEAD can follow them: anything else might be done twice")
-    expect = inner.choice("expect", ("json", "text"))
+    expect, query = inner.choice("expect", ("json", "text")), inner.table("query")
     return HttpHandler(
         method=method,
         url=read_url_template(inner.text("url") or "", reader, inner.at("url")),
         headers=read_headers(inner.table("headers") or TomlTable({}, inner.place), reader),
-        query=_query(inner.table("query"), reader),
+        query={} if query is None else {key: _query_value(query, key, reader) for key in query.values},
         json=read_json_template(inner.values["json"], reader, inner.at("json")) if "json" in inner else None,
         body=None if (body := inner.text("body")) is None else reader.read(body, inner.at("body"), ("one", "maybe")),
         expect="json" if expect == "json" else "text" if expect == "text" else None,
@@ -136,10 +141,6 @@ def read_http(table: TomlTable, schema: Mapping[str, Any], *, side_effects: bool
         max_bytes=inner.count("max_bytes", 1) or MAX_BYTES,
         side_effects=side_effects,
     )
-
-
-def _query(table: TomlTable | None, reader: TemplateReader) -> dict[str, ArgumentTemplate]:
-    return {} if table is None else {key: _query_value(table, key, reader) for key in table.values}
 
 
 def _query_value(table: TomlTable, key: str, reader: TemplateReader) -> ArgumentTemplate:

@@ -137,7 +137,7 @@ def _described(entry: TomlTable, folder: Path) -> TomlTable:
     source = entry.text("source")
     if source is None:
         return entry
-    return entry.without("source").over(_invoker_file(_within(folder, source, entry)))
+    return entry.without("source").over(flat_descriptor(read_toml_file(_within(folder, source, entry))))
 
 
 def _within(folder: Path, source: str, entry: TomlTable) -> Path:
@@ -147,10 +147,6 @@ def _within(folder: Path, source: str, entry: TomlTable) -> Path:
     if not path.is_file():
         raise entry.error("source", f"there is no file {str(path)!r}")
     return path
-
-
-def _invoker_file(path: Path) -> TomlTable:
-    return flat_descriptor(read_toml_file(path))
 
 
 def _refuse_idle(handlers: Handlers, ensembles: Iterable[Ensemble], where: str) -> None:

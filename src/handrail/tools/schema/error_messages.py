@@ -125,14 +125,6 @@ def expected_text(kind: Kind) -> str:
             return f"expected one of {_listed(options)}" if len(options) != 1 else f"expected {shown_value(options[0])}"
         case Kind.Constant(expected_value=value):
             return f"expected {shown_value(value)}"
-        case Kind.Minimum(limit=limit):
-            return f"expected at least {limit}"
-        case Kind.Maximum(limit=limit):
-            return f"expected at most {limit}"
-        case Kind.ExclusiveMinimum(limit=limit):
-            return f"expected more than {limit}"
-        case Kind.ExclusiveMaximum(limit=limit):
-            return f"expected less than {limit}"
         case Kind.MultipleOf(multiple_of=number):
             return f"expected a multiple of {number}"
         case Kind.Pattern(pattern=pattern):
@@ -141,34 +133,33 @@ def expected_text(kind: Kind) -> str:
             return f"expected text in the form of a {name}"
         case Kind.ContentEncoding(content_encoding=name) | Kind.ContentMediaType(content_media_type=name):
             return f"expected {name} text"
-        case Kind.UniqueItems():
-            return "expected items that all differ"
-        case Kind.Contains():
-            return "expected another number of items of the kind it must contain"
-        case Kind.AdditionalItems(limit=limit):
-            return f"expected at most {_count(limit, 'item')}"
-        case Kind.UnevaluatedItems():
-            return "expected no further items"
         case Kind.Not(schema=schema):
             return f"expected anything but {_cut(json.dumps(schema, ensure_ascii=False, default=str))}"
-    return _expected_size(kind)
+    if (bound := _BOUNDS.get(type(kind))) is not None:
+        limit: Any = getattr(kind, "limit", 0)
+        return f"expected {bound[0]} {_count(limit, bound[1]) if bound[1] else limit}"
+    return _WORDS.get(type(kind)) or f"expected what its schema says under {kind.name!r}"
 
 
-def _expected_size(kind: Kind) -> str:
-    match kind:
-        case Kind.MinLength(limit=limit):
-            return f"expected at least {_count(limit, 'character')}"
-        case Kind.MaxLength(limit=limit):
-            return f"expected at most {_count(limit, 'character')}"
-        case Kind.MinItems(limit=limit):
-            return f"expected at least {_count(limit, 'item')}"
-        case Kind.MaxItems(limit=limit):
-            return f"expected at most {_count(limit, 'item')}"
-        case Kind.MinProperties(limit=limit):
-            return f"expected at least {_count(limit, 'field')}"
-        case Kind.MaxProperties(limit=limit):
-            return f"expected at most {_count(limit, 'field')}"
-    return f"expected what its schema says under {kind.name!r}"
+_BOUNDS: dict[type, tuple[str, str]] = {
+    Kind.Minimum: ("at least", ""),
+    Kind.Maximum: ("at most", ""),
+    Kind.ExclusiveMinimum: ("more than", ""),
+    Kind.ExclusiveMaximum: ("less than", ""),
+    Kind.AdditionalItems: ("at most", "item"),
+    Kind.MinLength: ("at least", "character"),
+    Kind.MaxLength: ("at most", "character"),
+    Kind.MinItems: ("at least", "item"),
+    Kind.MaxItems: ("at most", "item"),
+    Kind.MinProperties: ("at least", "field"),
+    Kind.MaxProperties: ("at most", "field"),
+}
+"""How each kind of limit is said, and what it counts."""
+_WORDS: dict[type, str] = {
+    Kind.UniqueItems: "expected items that all differ",
+    Kind.Contains: "expected another number of items of the kind it must contain",
+    Kind.UnevaluatedItems: "expected no further items",
+}
 
 
 def shown_value(value: Any) -> str:

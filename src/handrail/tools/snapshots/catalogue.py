@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -14,8 +15,30 @@ from handrail.core.jsontext import why_not_json
 from handrail.tools.definition import NAME, why_name_is_unusable
 from handrail.tools.registry import RegisteredTools
 from handrail.tools.schema.validator import Validator
-from handrail.tools.snapshots.identifiers import pascal_case
 from handrail.tools.tool import Tool
+
+_WORDS = re.compile(r"[A-Za-z0-9]+")
+
+
+def pascal_case(name: str) -> str:
+    """`read-file` as `ReadFile`. Two names may come to the same: who writes them side by side must look."""
+    made = ""
+    for word in _WORDS.findall(name):
+        # Or 1.2 and 12 would be one.
+        apart = "_" if made[-1:].isdigit() and word[0].isdigit() else ""
+        made += apart + word[0].upper() + word[1:]
+    if not made:
+        return f"Underscore{len(name)}"
+    if made[0].isdigit():
+        return f"N{made}"
+    return "SelfTool" if made == "Self" else made  # the one word with a capital that Rust keeps for itself
+
+
+def ascii_only(text: str) -> str:
+    """One line of letters that cannot deceive a reader, for comments."""
+    joined = " ".join(text.split())
+    return "".join(letter if " " <= letter <= "~" else f"\\u{{{ord(letter):x}}}" for letter in joined)
+
 
 MAX_DEPTH = 60
 """Of a schema, so that every compiler can follow it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from msgspec import to_builtins
@@ -51,6 +51,7 @@ _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 def python_source(catalogue: NodeCatalogue) -> str:
     names = [tool.name for tool in catalogue.tools]
     ids = [model.id for model in catalogue.models]
+    models = [{"id": model["id"], "supports_tool_calls": True, **model} for model in to_builtins(catalogue.models)]
     body = [
         f"ToolName: TypeAlias = {_literals(names)}\nModelId: TypeAlias = {_literals(ids)}",
         *map(_arguments, catalogue.tools),
@@ -58,7 +59,7 @@ def python_source(catalogue: NodeCatalogue) -> str:
         f"TOOL_NAMES: Final[tuple[ToolName, ...]] = {_tuple(names)}\n"
         f"MODEL_IDS: Final[tuple[ModelId, ...]] = {_tuple(ids)}",
         f"TOOLS: Final[tuple[Tool, ...]] = {_entries(to_builtins(catalogue.tools))}",
-        f"MODELS: Final[tuple[Model, ...]] = {_entries(map(_model, to_builtins(catalogue.models)))}",
+        f"MODELS: Final[tuple[Model, ...]] = {_entries(models)}",
     ]
     written = "\n\n".join(body)
     used = [name for name in _TYPING if re.search(rf"\b{name}\b", written)]
@@ -76,10 +77,6 @@ def _escaped(letter: str) -> str:
     if " " <= letter <= "~":
         return letter
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
-def _model(model: Mapping[str, Any]) -> dict[str, Any]:
-    return {"id": model["id"], "supports_tool_calls": True, **model}
 
 
 def _literals(names: list[str]) -> str:

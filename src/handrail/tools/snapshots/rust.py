@@ -6,8 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from handrail.tools.snapshots.catalogue import CatalogueModel, CatalogueTool, NodeCatalogue
-from handrail.tools.snapshots.identifiers import ascii_only
+from handrail.tools.snapshots.catalogue import CatalogueModel, CatalogueTool, NodeCatalogue, ascii_only
 
 _HEAD = """\
 //! The tools and models of a node. Written by `handrail sync-capabilities`; do not change it here.

@@ -88,13 +88,10 @@ def _of_kind(kind: str, schema: Mapping[str, Any]) -> Shape:
         case "array":
             return ListShape(ANYTHING if "prefixItems" in schema else shape_of(schema.get("items")))
         case "object":
-            return _record(schema) if schema.get("properties") or schema.get("required") else _mapped(schema)
+            # An object that takes nothing is a record without fields.
+            known = schema.get("properties") or schema.get("required") or schema.get("additionalProperties") is False
+            return _record(schema) if known else MappingShape()
     return ScalarShape(kind) if kind in _KINDS else ANYTHING  # type: ignore[arg-type]  # just looked up
-
-
-def _mapped(schema: Mapping[str, Any]) -> Shape:
-    """An object that takes nothing is a record without fields."""
-    return ObjectShape({}) if schema.get("additionalProperties") is False else MappingShape()
 
 
 def _record(schema: Mapping[str, Any]) -> Shape:

@@ -9,8 +9,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from handrail.tools.snapshots.catalogue import CatalogueTool, NodeCatalogue
-from handrail.tools.snapshots.identifiers import ascii_only
+from handrail.tools.snapshots.catalogue import CatalogueTool, NodeCatalogue, ascii_only
 from handrail.tools.snapshots.type_shapes import (
     Fields,
     ListShape,

@@ -43,18 +43,6 @@ def _float(value: Any) -> float:
         raise ValueError("the number is too large; use one below 1e308") from None
 
 
-def _datetime(text: str) -> datetime:
-    return datetime.fromisoformat(text.upper())
-
-
-def _time(text: str) -> time:
-    return time.fromisoformat(text.upper())
-
-
-def _decimal(value: Any) -> Decimal:
-    return Decimal(str(value))
-
-
 def _bytes(text: str) -> bytes:
     return base64.b64decode(text, validate=True)
 
@@ -106,12 +94,12 @@ SCALARS: dict[type, ScalarFacts] = {
     Decimal: ScalarFacts(
         {"type": ["string", "number"], "pattern": _NUMBER},
         {str: SPECIFIC, int: WIDENED, float: WIDENED},
-        _decimal,
+        lambda value: Decimal(str(value)),
         limits_need_value=True,
     ),
     UUID: _formatted("uuid", UUID, ordered=False),
-    datetime: _formatted("date-time", _datetime),
+    datetime: _formatted("date-time", lambda text: datetime.fromisoformat(text.upper())),
     date: _formatted("date", date.fromisoformat),
-    time: _formatted("time", _time),
+    time: _formatted("time", lambda text: time.fromisoformat(text.upper())),
     timedelta: _formatted("duration", _duration),
 }

@@ -1,18 +1,22 @@
-"""JSON Schema 2020-12 from Python types. Self-contained: every `$ref` points into the schema's own `$defs`."""
+"""JSON Schema 2020-12 from Python types and their docstrings.
+
+It is self-contained: every `$ref` points into the schema's own `$defs`.
+"""
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from collections.abc import Callable, Iterable
 from enum import Enum
 from pathlib import PurePath
-from typing import Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 import msgspec
+from msgspec import Struct, field
 
 from handrail.core.redact import Secret
-from handrail.tools.types.docstring import ParsedDocstring, read_docstring
 from handrail.tools.types.keywords import add_keywords, limit_keywords
 from handrail.tools.types.records import MISSING, RecordField, read_record
 from handrail.tools.types.scalars import SCALARS
@@ -32,6 +36,9 @@ from handrail.tools.types.type_nodes import (
     leaf_nodes,
     read_type,
 )
+
+if TYPE_CHECKING:
+    import docstring_parser
 
 _JSON_TYPES: dict[type, str] = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
 
@@ -232,3 +239,60 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+class ParsedDocstring(Struct, frozen=True):
+    description: str = ""
+    """The first sentence and the text after it, without the sections."""
+    parameters: dict[str, str] = field(default_factory=dict)
+    returns: str = ""
+
+
+def read_docstring(text: str | None) -> ParsedDocstring:
+    """Read a docstring in whichever style tells the most. What no style understands is all description."""
+    if not text or not text.strip():
+        return ParsedDocstring()
+    parsed = _parse(inspect.cleandoc(text))
+    if parsed is None:
+        return ParsedDocstring(_fold(inspect.cleandoc(text)))
+    gap = "\n\n" if parsed.blank_after_short_description else "\n"
+    description = gap.join(part for part in (parsed.short_description, parsed.long_description) if part)
+    parameters = {
+        name.strip().lstrip("*\\"): _fold(parameter.description or "")
+        for parameter in parsed.params
+        for name in parameter.arg_name.split(",")
+    }
+    returns = (parsed.returns and parsed.returns.description) or ""
+    return ParsedDocstring(
+        _fold(description), {name: words for name, words in parameters.items() if words}, _fold(returns)
+    )
+
+
+def _parse(text: str) -> docstring_parser.Docstring | None:
+    import docstring_parser
+    from docstring_parser import DocstringStyle
+
+    best: docstring_parser.Docstring | None = None
+    for style in (DocstringStyle.GOOGLE, DocstringStyle.NUMPYDOC, DocstringStyle.REST):
+        try:
+            parsed = docstring_parser.parse(text, style=style)
+        except Exception:  # whatever a parser makes of text that was not meant for it
+            continue
+        if best is None or len(parsed.meta) > len(best.meta):
+            best = parsed
+    return best
+
+
+_KEEPS_ITS_LINE = re.compile(r"\s|[-*•+>|`]|\d+[.)]\s")
+
+
+def _fold(text: str) -> str:
+    """Join the lines of each paragraph; lists, indented lines and blank lines stay."""
+    lines: list[str] = []
+    for line in inspect.cleandoc(text).splitlines():
+        joins = bool(lines and lines[-1] and line.strip()) and not _KEEPS_ITS_LINE.match(line)
+        if joins and not lines[-1].startswith((" ", "`")):
+            lines[-1] += " " + line.strip()
+        else:
+            lines.append(line.rstrip())
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()

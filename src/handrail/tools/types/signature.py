@@ -25,11 +25,10 @@ from handrail.core.errors import InvalidDefinition
 from handrail.core.invocation import Invocation
 from handrail.tools.handlers import without_partials
 from handrail.tools.types.converters import converter_of_node
-from handrail.tools.types.docstring import read_docstring
 from handrail.tools.types.hints import resolve_annotation
 from handrail.tools.types.records import MISSING, RecordField, is_typed_dict, read_record
 from handrail.tools.types.scalars import Convert
-from handrail.tools.types.schema import SchemaBuilder, schema_of_node
+from handrail.tools.types.schema import SchemaBuilder, read_docstring, schema_of_node
 from handrail.tools.types.type_nodes import AnyNode, Node, read_type
 
 # A result that says more than its value has no schema, and neither has a stream.

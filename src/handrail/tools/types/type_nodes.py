@@ -201,7 +201,12 @@ def _applied(annotation: Any, origin: Any, arguments: tuple[Any, ...]) -> Node:
     if origin is typing.Union or origin is UnionType:
         return _union(arguments)
     if origin is Literal:
-        return ChoiceNode(tuple((_json_constant(_enum_value(value), annotation), value) for value in arguments))
+        return ChoiceNode(
+            tuple(
+                (_json_constant(value.value if isinstance(value, Enum) else value, annotation), value)
+                for value in arguments
+            )
+        )
     if origin in _QUALIFIERS or getattr(origin, "_name", "") == "ReadOnly":
         return read_type(arguments[0])
     if origin is tuple:
@@ -252,10 +257,6 @@ def _variable(variable: TypeVar) -> Node:
     if variable.__constraints__:
         return _union(variable.__constraints__)
     return AnyNode() if variable.__bound__ is None else read_type(variable.__bound__)
-
-
-def _enum_value(value: Any) -> Any:
-    return value.value if isinstance(value, Enum) else value
 
 
 def _json_constant(value: Any, owner: Any) -> Any:
