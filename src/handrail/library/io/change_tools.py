@@ -51,7 +51,7 @@ def _write(confined: ConfinedFiles, limits: IoLimits, ids: NewId) -> Tool:
         """
         place = confined.place(path, write=True, decided=call.locations.get("path"))
         data = _encoded(text, limits)
-        with confined.writing, confined.telling(place), confined.made(place, parents=parents) as (folder, name):
+        with confined.writing, confined.telling(place), confined.parent(place, make=parents) as (folder, name):
             before = existing_file(place, folder, name)
             match mode:
                 case "append":
@@ -103,7 +103,7 @@ def _move(confined: ConfinedFiles) -> Tool:
         new = confined.place(target, write=True, decided=call.locations.get("target"))
         with confined.writing, confined.telling(old), confined.parent(old) as (from_, name):
             _is_folder(old, from_, name)
-            with confined.telling(new), confined.made(new, parents=parents) as (to, new_name):
+            with confined.telling(new), confined.parent(new, make=parents) as (to, new_name):
                 try:
                     (_rename_over if overwrite else move_without_overwrite)(name, new_name, from_, to)
                 except OSError as error:

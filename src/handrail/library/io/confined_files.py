@@ -110,12 +110,8 @@ class ConfinedFiles:
                 real[name],
                 name in settings.write,
                 name == next(iter(real)),
-                str(
-                    min(
-                        (other for other in real.values() if real[name].is_relative_to(other)),
-                        key=lambda path: len(path.parts),
-                    )
-                ),
+                # Of a folder and those it lies in, the outermost is also the first by name.
+                min(str(other) for other in real.values() if real[name].is_relative_to(other)),
             )
             for name, path in settings.roots.items()
         }
@@ -251,18 +247,13 @@ class ConfinedFiles:
             yield descriptor, about
 
     @contextmanager
-    def parent(self, place: ConfinedPath) -> Iterator[tuple[int, str]]:
-        """The open folder that a path's last name is in, and that name: for what is made, renamed or removed."""
-        way, name = _split(place)
-        with self.opened(ConfinedPath(place.root, way), FOLDER) as folder:
-            self.check_decided(place, folder, name)
-            yield folder, name
+    def parent(self, place: ConfinedPath, *, make: bool = False) -> Iterator[tuple[int, str]]:
+        """The open folder that a path's last name is in, and that name: for what is made, renamed or removed.
 
-    @contextmanager
-    def made(self, place: ConfinedPath, *, parents: bool) -> Iterator[tuple[int, str]]:
-        """As `parent`, with the folders on the way made if they are to be."""
+        With `make`, the folders on the way are made.
+        """
         way, name = _split(place)
-        if parents:
+        if make:
             self.make_folders(ConfinedPath(place.root, way, place.decided))
         with self.opened(ConfinedPath(place.root, way), FOLDER) as folder:
             self.check_decided(place, folder, name)
@@ -365,7 +356,7 @@ def _steps(path: str) -> list[str]:
 
 def _below(path: str, base: PurePosixPath) -> str | None:
     """The way from a folder to a path, if the path begins with it."""
-    parts = [part for part in path.split("/") if part not in ("", ".")]
+    parts = _steps(path)
     length = len(base.parts) - 1
     if tuple(parts[:length]) != base.parts[1:]:
         return None

@@ -116,16 +116,8 @@ def open_listed_file(entry: FolderEntry) -> Iterator[tuple[int, os.stat_result] 
 
 
 def _rules(folder: int) -> str:
-    try:
-        descriptor = os.open(".gitignore", READ | os.O_NOFOLLOW, dir_fd=folder)
-    except OSError:
-        return ""
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return ""
-        return os.read(descriptor, _RULES).decode("utf-8", "replace")
-    finally:
-        os.close(descriptor)
+    with open_listed_file(FolderEntry("", ".gitignore", folder, 0)) as found:
+        return "" if found is None else os.read(found[0], _RULES).decode("utf-8", "replace")
 
 
 def list_tool(confined: ConfinedFiles, limits: IoLimits) -> Tool:

@@ -34,10 +34,20 @@ def pascal_case(name: str) -> str:
     return "SelfTool" if made == "Self" else made  # the one word with a capital that Rust keeps for itself
 
 
+def bracketed(items: Iterable[str], depth: int, brackets: str, indent: str) -> str:
+    """Written items one below the other, each with a comma, between two brackets."""
+    lines = "".join(f"{indent * (depth + 1)}{item},\n" for item in items)
+    return f"{brackets[0]}\n{lines}{indent * depth}{brackets[1]}" if lines else brackets
+
+
 def ascii_only(text: str) -> str:
     """One line of letters that cannot deceive a reader, for comments."""
     joined = " ".join(text.split())
-    return "".join(letter if " " <= letter <= "~" else f"\\u{{{ord(letter):x}}}" for letter in joined)
+    return "".join(map(ascii_letter, joined))
+
+
+def ascii_letter(letter: str) -> str:
+    return letter if " " <= letter <= "~" else f"\\u{{{ord(letter):x}}}"
 
 
 MAX_DEPTH = 60

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec import to_builtins
 
-from handrail.tools.snapshots.catalogue import CatalogueTool, NodeCatalogue
+from handrail.tools.snapshots.catalogue import CatalogueTool, NodeCatalogue, bracketed
 from handrail.tools.snapshots.type_shapes import (
     ANYTHING,
     Fields,
@@ -51,15 +51,16 @@ _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 def python_source(catalogue: NodeCatalogue) -> str:
     names = [tool.name for tool in catalogue.tools]
     ids = [model.id for model in catalogue.models]
+    tools = to_builtins(catalogue.tools)
     models = [{"id": model["id"], "supports_tool_calls": True, **model} for model in to_builtins(catalogue.models)]
     body = [
-        f"ToolName: TypeAlias = {_literals(names)}\nModelId: TypeAlias = {_literals(ids)}",
+        f"ToolName: TypeAlias = {_literal(names)}\nModelId: TypeAlias = {_literal(ids)}",
         *map(_arguments, catalogue.tools),
         f"\n{_FIXED}\n",
-        f"TOOL_NAMES: Final[tuple[ToolName, ...]] = {_tuple(names)}\n"
-        f"MODEL_IDS: Final[tuple[ModelId, ...]] = {_tuple(ids)}",
-        f"TOOLS: Final[tuple[Tool, ...]] = {_entries(to_builtins(catalogue.tools))}",
-        f"MODELS: Final[tuple[Model, ...]] = {_entries(models)}",
+        f"TOOL_NAMES: Final[tuple[ToolName, ...]] = {_lines(map(python_string, names))}\n"
+        f"MODEL_IDS: Final[tuple[ModelId, ...]] = {_lines(map(python_string, ids))}",
+        f"TOOLS: Final[tuple[Tool, ...]] = {_lines(_value(tool, 1, top=True) for tool in tools)}",
+        f"MODELS: Final[tuple[Model, ...]] = {_lines(_value(model, 1, top=True) for model in models)}",
     ]
     written = "\n\n".join(body)
     used = [name for name in _TYPING if re.search(rf"\b{name}\b", written)]
@@ -79,19 +80,17 @@ def _escaped(letter: str) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def _literals(names: list[str]) -> str:
-    if not names:
-        return "Never"
-    return "Literal[\n" + "".join(f"    {python_string(name)},\n" for name in names) + "]"
+def _literal(names: list[str]) -> str:
+    return f"Literal{_lines(map(python_string, names), 0, '[]')}" if names else "Never"
 
 
-def _tuple(names: list[str]) -> str:
-    return "(\n" + "".join(f"    {python_string(name)},\n" for name in names) + ")" if names else "()"
+def _short_tuple(names: Iterable[str]) -> str:
+    written = [python_string(name) for name in names]
+    return f"({', '.join(written)}{',' if len(written) == 1 else ''})"
 
 
-def _entries(entries: Any) -> str:
-    written = [f"    {_value(entry, 1, top=True)},\n" for entry in entries]
-    return "(\n" + "".join(written) + ")" if written else "()"
+def _lines(items: Iterable[str], depth: int = 0, brackets: str = "()") -> str:
+    return bracketed(items, depth, brackets, "    ")
 
 
 def _value(value: Any, depth: int, *, top: bool = False) -> str:
@@ -102,24 +101,13 @@ def _value(value: Any, depth: int, *, top: bool = False) -> str:
             return python_string(value)
         case dict():
             pairs = (
-                (python_string(key), _tuple_of(item) if top and key in _TUPLES else _value(item, depth + 1))
+                (python_string(key), _short_tuple(item) if top and key in _TUPLES else _value(item, depth + 1))
                 for key, item in (value.items() if top else sorted(value.items()))
             )
             return _lines((f"{key}: {item}" for key, item in pairs), depth, "{}")
         case list() | tuple():
             return _lines((_value(item, depth + 1) for item in value), depth, "[]")
     return repr(value)
-
-
-def _tuple_of(names: Any) -> str:
-    written = [python_string(name) for name in names]
-    return f"({', '.join(written)}{',' if len(written) == 1 else ''})"
-
-
-def _lines(written: Iterator[str], depth: int, brackets: str) -> str:
-    inner = "    " * (depth + 1)
-    lines = "".join(f"{inner}{line},\n" for line in written)
-    return f"{brackets[0]}\n{lines}{'    ' * depth}{brackets[1]}" if lines else brackets
 
 
 # ── types ───────────────────────────────────────────────────────────────────────────
@@ -135,11 +123,11 @@ def _arguments(tool: CatalogueTool) -> str:
 
 
 def _fields(fields: Fields) -> str:
-    lines = "".join(
-        f"        {python_string(name)}: {_type(shape) if needed else f'NotRequired[{_type(shape)}]'},\n"
+    written = (
+        f"{python_string(name)}: {_type(shape) if needed else f'NotRequired[{_type(shape)}]'}"
         for name, (shape, needed, _) in fields.items()
     )
-    return f"{{\n{lines}    }}" if lines else "{}"
+    return _lines(written, 1, "{}")
 
 
 def _type(shape: Shape) -> str:

@@ -6,7 +6,14 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from handrail.tools.snapshots.catalogue import CatalogueModel, CatalogueTool, NodeCatalogue, ascii_only
+from handrail.tools.snapshots.catalogue import (
+    CatalogueModel,
+    CatalogueTool,
+    NodeCatalogue,
+    ascii_letter,
+    ascii_only,
+    bracketed,
+)
 
 _HEAD = """\
 //! The tools and models of a node. Written by `handrail sync-capabilities`; do not change it here.
@@ -104,11 +111,7 @@ def rust_source(catalogue: NodeCatalogue) -> str:
 
 
 def rust_string(text: str) -> str:
-    return '"' + "".join(_ESCAPES.get(letter) or _escaped(letter) for letter in text) + '"'
-
-
-def _escaped(letter: str) -> str:
-    return letter if " " <= letter <= "~" else f"\\u{{{ord(letter):x}}}"
+    return '"' + "".join(_ESCAPES.get(letter) or ascii_letter(letter) for letter in text) + '"'
 
 
 def _variant(tool: CatalogueTool) -> str:
@@ -144,8 +147,7 @@ def _model(model: CatalogueModel, names: dict[str, str]) -> str:
 
 
 def _struct(kind: str, /, **fields: str) -> str:
-    lines = "".join(f"        {field}: {value},\n" for field, value in fields.items())
-    return f"{kind} {{\n{lines}    }}"
+    return f"{kind} {bracketed((f'{field}: {value}' for field, value in fields.items()), 1, '{}', '    ')}"
 
 
 def _option(value: str | int | None) -> str:
@@ -170,8 +172,7 @@ def _inline(written: Iterable[str]) -> str:
 
 
 def _slice(written: Iterable[str]) -> str:
-    lines = "".join(f"    {each},\n" for each in written)
-    return f"&[\n{lines}]" if lines else "&[]"
+    return f"&{bracketed(written, 0, '[]', '    ')}"
 
 
 def _block(lines: Iterable[str], depth: int) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec import to_builtins
 
-from handrail.tools.snapshots.catalogue import CatalogueTool, NodeCatalogue, ascii_only
+from handrail.tools.snapshots.catalogue import CatalogueTool, NodeCatalogue, ascii_only, bracketed
 from handrail.tools.snapshots.type_shapes import (
     Fields,
     ListShape,
@@ -83,6 +83,10 @@ def _entries(entries: Iterable[dict[str, Any]]) -> str:
     return _lines(written, 0, "[]")
 
 
+def _lines(items: Iterable[str], depth: int, brackets: str) -> str:
+    return bracketed(items, depth, brackets, "  ")
+
+
 def _value(value: Any, depth: int) -> str:
     match value:
         case dict():
@@ -96,12 +100,6 @@ def _value(value: Any, depth: int) -> str:
 def _key(key: str) -> str:
     # Written plainly, this one would set the prototype and not be a key.
     return '["__proto__"]' if key == "__proto__" else typescript_string(key)
-
-
-def _lines(written: Iterator[str], depth: int, brackets: str) -> str:
-    inner = "  " * (depth + 1)
-    lines = "".join(f"{inner}{line},\n" for line in written)
-    return f"{brackets[0]}\n{lines}{'  ' * depth}{brackets[1]}" if lines else brackets
 
 
 # ── types ───────────────────────────────────────────────────────────────────────────
