@@ -39,7 +39,7 @@ async def test_a_run_that_used_up_its_iterations_goes_on_when_it_may_have_more()
     assert (same.response, same.partial, same.usage_summary.total_input_tokens) == (LAST, True, 20)
     assert (more.response, more.partial, more.usage_summary.total_input_tokens) == ("7", False, 30)
     page = from_journal(lambda run: [each for each in journal.events if each.run == run], "r")
-    assert (len(page.turns), page.total.calls, page.total.input_tokens) == (2, 3, 30)
+    assert (len(page.turns), page.used.total_calls, page.used.total_input_tokens) == (2, 3, 30)
 
 
 class Slow:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 from handrail.app.app import AppAdditions, Ask, open_app
 from handrail.app.models import model_names, open_model, settings_of
@@ -78,17 +79,8 @@ async def open_rlm(
         yield await stack.enter_async_context(
             RLM(
                 backend,
-                environment=settings.environment,
+                **_options(settings),
                 other_backends=others or None,
-                sub_window=settings.sub_window,
-                max_depth=settings.max_depth,
-                max_iterations=settings.max_iterations,
-                max_budget=settings.max_budget,
-                max_timeout=settings.max_timeout,
-                max_tokens=settings.max_tokens,
-                max_errors=settings.max_errors,
-                limits=settings.limits,
-                concurrency=settings.concurrency,
                 custom_tools={tool.name: tool for tool in app.tools if scope.allows(*tool.names)} or None,
                 journal=app.journal,
                 policy=config.policy,
@@ -101,6 +93,12 @@ async def open_rlm(
                 on_event=on_event,
             )
         )
+
+
+def _options(settings: RlmSettings) -> dict[str, Any]:
+    """What `[rlm]` says that an `RLM` takes by the same name: all but its models and its tools."""
+    names = {each.name for each in fields(settings)} - {"model", "sub_models", "tools"}
+    return {name: getattr(settings, name) for name in names}
 
 
 async def _models(

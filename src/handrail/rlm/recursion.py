@@ -6,11 +6,11 @@ asking again takes it up.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from handrail.core.context import Context
-from handrail.core.errors import JournalError, ToolError
+from handrail.core.errors import JournalError
 from handrail.core.ids import nested_id
 from handrail.core.invocation import Invocation
 from handrail.rlm.query.batch import check_prompts, run_all_bounded
@@ -19,10 +19,10 @@ from handrail.rlm.query.single_query import completion_of_error
 from handrail.rlm.repl.query_tools import (
     RLM_QUERY,
     RLM_QUERY_BATCHED,
-    VALUE_ERROR,
+    batch_result,
     check_waiting,
     completion_result,
-    leave_call_open,
+    query_call,
     query_tool,
     run_of,
 )
@@ -42,8 +42,8 @@ def recursive_tools(child: Child, at_once: int = AT_ONCE) -> tuple[Tool, Tool]:
     async def rlm_query(invocation: Invocation) -> dict[str, Any]:
         asked = invocation.arguments
         prompt, model = asked.get("prompt"), asked.get("model")
-        _check(model, prompt)
-        with leave_call_open():
+        with query_call():
+            _check(model, prompt)
             found = await settle_child(child, prompt, model, run_of(invocation), invocation.context)
         check_waiting(found)
         return completion_result(found)
@@ -51,15 +51,15 @@ def recursive_tools(child: Child, at_once: int = AT_ONCE) -> tuple[Tool, Tool]:
     async def rlm_query_batched(invocation: Invocation) -> dict[str, Any]:
         asked = invocation.arguments
         model, run = asked.get("model"), run_of(invocation)
-        prompts = _checked(model, asked.get("prompts"))
+        prompts: Any = asked.get("prompts")
 
         async def work(at: int) -> RLMChatCompletion:
             return await settle_child(child, prompts[at], model, nested_id(run, str(at)), invocation.context)
 
-        with leave_call_open():
-            completions = await run_all_bounded(len(prompts), work, at_once)
-        check_waiting(*completions)
-        return {"completions": list(map(completion_result, completions))}
+        with query_call():
+            check_prompts(prompts)
+            _check(model, *prompts)
+            return batch_result(await run_all_bounded(len(prompts), work, at_once))
 
     return (
         query_tool(RLM_QUERY, "Have a model with a REPL of its own work on a prompt.", rlm_query),
@@ -79,20 +79,7 @@ async def settle_child(child: Child, prompt: Any, model: str | None, run: str, c
 
 
 def _check(model: Any, *prompts: Any) -> None:
-    try:
-        check_model(model)
-        for prompt in prompts:
-            conversation_of(prompt)
-        check_pictures(list(prompts))
-    except ValueError as error:
-        raise ToolError(VALUE_ERROR, str(error)) from error
-
-
-def _checked(model: Any, prompts: Any) -> Sequence[Any]:
-    try:
-        check_prompts(prompts)
-    except ValueError as error:
-        raise ToolError(VALUE_ERROR, str(error)) from error
-    _check(model, *prompts)
-    found: Sequence[Any] = prompts
-    return found
+    check_model(model)
+    for prompt in prompts:
+        conversation_of(prompt)
+    check_pictures(list(prompts))

@@ -14,13 +14,11 @@ from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from handrail.core.context import Context
 from handrail.core.errors import UsageError
-from handrail.core.ids import NewId, new_id
-from handrail.core.ports import Approver, Clock, Journal, SystemClock, Tracer
-from handrail.execute.policy import Policy
+from handrail.core.ports import Journal
 from handrail.rlm.backends import Backend, RlmBackends, make_backend, make_other_backends
 from handrail.rlm.caller_context import trace_completion
 from handrail.rlm.custom_tools import read_custom_tools
@@ -28,14 +26,12 @@ from handrail.rlm.environment import ReplEnvironment, setup_code_of
 from handrail.rlm.iterations import OnIteration
 from handrail.rlm.progress import Watch
 from handrail.rlm.prompts import SYSTEM
-from handrail.rlm.query.queries import OnRequest
 from handrail.rlm.query.spending import Spending
 from handrail.rlm.record.trajectory import RLMLogger
 from handrail.rlm.run import RlmRun, opened
-from handrail.rlm.run_setup import RlmSetup
+from handrail.rlm.run_setup import RlmRunOptions, RlmSetup
 from handrail.rlm.values import RLMChatCompletion, RLMMetadata
 from handrail.rlm.watchers import SafeWatcher
-from handrail.run.single_run import OnWait
 from handrail.sandbox.port import ReplLimits, Sandbox
 from handrail.sessions.blocking import Closable, LazyPortal
 
@@ -51,13 +47,9 @@ class RLM(Closable):
         environment: str | Sandbox = "monty",
         environment_kwargs: Mapping[str, Any] | None = None,
         setup_code: str = "",
-        depth: int = 0,
-        max_depth: int = 1,
-        max_iterations: int = 30,
         max_budget: float | None = None,
         max_timeout: float | None = None,
         max_tokens: int | None = None,
-        max_errors: int | None = None,
         custom_system_prompt: str | None = None,
         other_backends: Sequence[Backend] | None = None,
         other_backend_kwargs: Sequence[Mapping[str, Any] | None] | None = None,
@@ -66,46 +58,33 @@ class RLM(Closable):
         persistent: bool = False,
         custom_tools: Mapping[str, Any] | None = None,
         custom_sub_tools: Mapping[str, Any] | None = None,
-        on_request: OnRequest | None = None,
         on_event: Watch | None = None,
         journal: Journal | str | Path | None = None,
-        policy: Policy = Policy(),
-        approver: Approver | None = None,
-        on_wait: OnWait = "tell",
-        tracer: Tracer | None = None,
         context: Context = Context(),
-        limits: ReplLimits = ReplLimits(),
-        concurrency: int = 16,
         state: str | Path | None = None,
         run: str | None = None,
-        clock: Clock = SystemClock(),
-        new_id: NewId = new_id,
+        **of_runs: Unpack[RlmRunOptions],
     ) -> None:
         """
         Args:
             environment: `monty`, `os` or `process`, or a sandbox that is shared and stays its owner's.
             setup_code: Runs in the REPL after the context is there, before the model is asked.
-            max_depth: How deep `rlm_query` may go; at 1 it is `llm_query`.
             max_budget: In US dollars, as far as prices are known. It counts, as `max_tokens` does, everything below
                 too, and all questions of a persistent one.
             max_timeout: Seconds for one completion, everything below it included.
-            max_errors: Turns in a row whose code fails.
             other_backends: The models that code asks: the first by default, each by its name.
             sub_window: Characters that the models which code asks can read at once, as the one that writes it is told;
                 None is what they say of themselves, or 400,000.
             custom_tools: Functions, tools and ensembles that code may call, and values that it has, by name.
             custom_sub_tools: The same for the children of `rlm_query`; None is the same as for their parent.
-            concurrency: Queries of one batch that are answered at once.
-            on_request: Told of each query of the code and its answer.
             on_event: Told of everything that happens. What it raises ends the run before its next turn.
             journal: Where the record is kept: one that is open, or the file of one. Without it nothing can be resumed.
-            on_wait: When a call of code waits for a person: `tell` the code, by an exception; or `pause` the run there.
-                Its completion is then `partial`, and once the word was given the run is taken up at this very call.
             context: On whose behalf it runs, with what rights, as part of which trace; what it calls and begins says so
                 too. Whoever may not do everything needs the scope `repl`, and of `llm_query` and its like those that
                 code may use.
             state: A folder for the variables of REPLs that can be dumped, so that a resumed run has them at once.
             run: The id of the run. If it is on record already, it is taken up.
+            of_runs: See `RlmRunOptions`: how far runs may go, who is asked, and who is told.
 
         Raises:
             UsageError: Something that was given cannot be used.
@@ -115,7 +94,7 @@ class RLM(Closable):
         if max_timeout is not None and not max_timeout > 0:
             raise UsageError(f"max_timeout must be more than 0 seconds, not {max_timeout!r}")
         Spending(max_budget, max_tokens)  # what is wrong with them is said now
-        self._environment = ReplEnvironment(environment, limits)
+        self._environment = ReplEnvironment(environment, of_runs.get("limits", ReplLimits()))
         if context.run or context.deadline is not None:
             raise UsageError("the run and the time of a completion are not of its context; give run= and max_timeout=")
         self._context = context
@@ -133,25 +112,13 @@ class RLM(Closable):
             root=self._backends.root.model,
             sub=self._backends.sub,
             models=self._backends.by_name,
-            limits=limits,
             sub_window=self._backends.reads if sub_window is None else sub_window,
-            concurrency=concurrency,
             setup_code=setup_code_of(environment_kwargs, setup_code),
-            depth=depth,
-            max_depth=max_depth,
-            max_iterations=max_iterations,
-            max_errors=max_errors,
             system_prompt=custom_system_prompt or SYSTEM,
             custom=custom,
             custom_sub=custom if custom_sub_tools is None else read_custom_tools(custom_sub_tools),
-            policy=policy,
-            approver=approver,
-            on_wait=on_wait,
-            tracer=tracer,
             state=None if state is None else Path(state),
-            on_request=on_request,
-            clock=clock,
-            new_id=new_id,
+            **of_runs,
         )
         self.portal = LazyPortal()
         self._kept: PersistentRun | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypedDict
 
 from handrail.core.errors import UsageError
 from handrail.core.ids import NewId, new_id
@@ -19,9 +20,33 @@ from handrail.run.single_run import OnWait
 from handrail.sandbox.port import ReplLimits
 
 
+class RlmRunOptions(TypedDict, total=False):
+    """What a program says to an `RLM` that its runs take as it is. `RlmSetup` has the defaults."""
+
+    limits: ReplLimits
+    concurrency: int
+    """Queries of one batch that are answered at once."""
+    depth: int
+    max_depth: int
+    """How deep `rlm_query` may go; at 1 it is `llm_query`."""
+    max_iterations: int
+    max_errors: int | None
+    """Turns in a row whose code fails."""
+    policy: Policy
+    approver: Approver | None
+    on_wait: OnWait
+    """When a call of code waits for a person: `tell` the code, by an exception; or `pause` the run there. Its
+    completion is then `partial`, and once the word was given the run is taken up at this very call."""
+    tracer: Tracer | None
+    on_request: OnRequest | None
+    """Told of each query of the code and its answer."""
+    clock: Clock
+    new_id: NewId
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RlmSetup:
-    """Models, what their code may use, and how far they may go."""
+    """Models, what their code may use, and how far they may go. See `RlmRunOptions`."""
 
     root: Model
     sub: Model | None = None
@@ -30,7 +55,6 @@ class RlmSetup:
     sub_window: int = READS
     """Characters that the models which code asks take at once."""
     concurrency: int = 16
-    """Queries of one batch at once."""
     setup_code: str = ""
     depth: int = 0
     max_depth: int = 1

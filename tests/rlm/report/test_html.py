@@ -15,7 +15,8 @@ from hypothesis import given, strategies as st
 from handrail.rlm.report import ReportProof, ReportRun, render
 from handrail.rlm.report.python_highlighting import marked
 from handrail.rlm.report.style import DARK, LIGHT
-from handrail.rlm.report.tree import ReportBlock, ReportMessage, ReportQuery, ReportTurn, ReportUsage
+from handrail.rlm.report.tree import ReportBlock, ReportMessage, ReportQuery, ReportTurn
+from tests.rlm.report.usages import usages
 
 HOSTILE = (
     "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&lt;</pre></details><style>*{}</style>"
@@ -27,7 +28,7 @@ QUERY = ReportQuery(
     prompt=(ReportMessage("user", "What does it cost?"),),
     answer="41,200",
     seconds=1.5,
-    used=ReportUsage(1, 100, 20, 0.002),
+    used=usages(small=(1, 100, 20, 0.002)),
     run="r.1",
 )
 RUN = ReportRun(
@@ -50,7 +51,7 @@ RUN = ReportRun(
         ReportTurn(number=3, reply="FINAL(82,400)", final="82,400", seconds=0.5),
     ),
     seconds=4.0,
-    used=(("big", ReportUsage(3, 1000, 200, 0.05)), ("small", ReportUsage(2, 200, 40, 0.004))),
+    used=usages(big=(3, 1000, 200, 0.05), small=(2, 200, 40, 0.004)),
     id="r",
 )
 
@@ -110,7 +111,7 @@ def full_of(text: str) -> ReportRun:
         partial=True,
         why=text,
         turns=(turn,),
-        used=((text, ReportUsage()), ("other", ReportUsage())),
+        used=usages(**{text: (), "other": ()}),
         facts=((text, text),),
         started=text,
         id=text,
@@ -177,7 +178,7 @@ def test_the_numbers_add_up() -> None:
 
 
 def test_a_price_that_nobody_knows_is_not_shown_as_nothing() -> None:
-    assert _tile(render(replace(RUN, used=(("big", ReportUsage(1, 2, 3)),))), "Cost") == "–"
+    assert _tile(render(replace(RUN, used=usages(big=(1, 2, 3)))), "Cost") == "–"
 
 
 @pytest.mark.parametrize("seconds", [1e308, -1.0, 0.0])

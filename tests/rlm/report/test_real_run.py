@@ -10,7 +10,8 @@ from handrail.journal.reader import JournalReader, erase
 from handrail.rlm import RLM
 from handrail.rlm.record.trajectory import RLMLogger, read
 from handrail.rlm.report import from_journal, from_trajectory, render
-from handrail.rlm.report.tree import ReportRun, ReportUsage
+from handrail.rlm.report.tree import ReportRun
+from tests.rlm.report.usages import usages
 from tests.rlm.root_models import Echo, Root, ready, repl
 
 READ = """\
@@ -50,7 +51,7 @@ async def test_a_run_is_told_alike_by_its_trajectory_and_by_its_journal(tmp_path
     assert _told(logged) == _told(recorded)
     assert logged.question == recorded.question == "Where is the needle?"
     assert [turn.failed for turn in recorded.turns] == [False, True, False]
-    assert dict(recorded.used) == {"root": ReportUsage(3, 300, 30), "echo": ReportUsage(1, 7, 3)} == dict(logged.used)
+    assert recorded.used == usages(root=(3, 300, 30), echo=(1, 7, 3)) == logged.used
     for run in (logged, recorded):
         page = render(run)
         assert "<h1>Where is the needle?</h1>" in page
@@ -72,8 +73,8 @@ async def test_a_run_within_a_run_is_told_by_both_too(tmp_path: Path) -> None:
         run = from_journal(reader.events, "r1")
     (query,) = run.turns[0].blocks[0].queries
     assert query.nested is not None
-    assert query.used == query.nested.total == ReportUsage(2, 200, 20)
-    assert dict(run.used) == {"root": ReportUsage(2, 200, 20), "child": ReportUsage(2, 200, 20)}
+    assert query.used == query.nested.used == usages(child=(2, 200, 20))
+    assert run.used == usages(root=(2, 200, 20), child=(2, 200, 20))
     assert [block.stdout for turn in query.nested.turns for block in turn.blocks] == ["2\n", ""]
     assert render(run).count("<b>Turn 2</b>") == 2
     (logged,) = from_trajectory(read(logger.log_file_path or ""), done).turns[0].blocks[0].queries

@@ -18,23 +18,17 @@ from handrail.core.messages import (
 )
 from handrail.rlm.record.trajectory import RLMLogger, read
 from handrail.rlm.report import ReportProof, from_completion, from_journal, from_trajectory, render
-from handrail.rlm.report.tree import ReportMessage, ReportUsage
+from handrail.rlm.report.tree import ReportMessage
 from handrail.rlm.values import (
     CodeBlock,
-    ModelUsage,
     REPLResult,
     RLMChatCompletion,
     RLMIteration,
     RLMMetadata,
-    UsageSummary,
 )
+from tests.rlm.report.usages import usages
 
 METADATA = RLMMetadata(root_model="big", max_depth=2, max_iterations=30, backend="anthropic")
-
-
-def usage(model: str, calls: int, read: int, written: int, cost: float | None = None) -> UsageSummary:
-    used = ModelUsage(total_calls=calls, total_input_tokens=read, total_output_tokens=written, total_cost=cost)
-    return UsageSummary(model_usage_summaries={model: used})
 
 
 def completion(prompt: Any = "How much?", **other: Any) -> RLMChatCompletion:
@@ -43,7 +37,7 @@ def completion(prompt: Any = "How much?", **other: Any) -> RLMChatCompletion:
             "root_model": "small",
             "prompt": prompt,
             "response": "41",
-            "usage_summary": usage("small", 1, 10, 2, 0.5),
+            "usage_summary": usages(small=(1, 10, 2, 0.5)),
             "execution_time": 0.25,
             **other,
         }
@@ -85,7 +79,7 @@ def logged(path: Path, *calls: RLMChatCompletion) -> Path:
 def test_a_trajectory_becomes_turns_blocks_and_queries(tmp_path: Path) -> None:
     run = from_trajectory(read(logged(tmp_path, completion(), completion(error="overloaded"))))
     assert (run.model, run.question, run.answer, run.seconds) == ("big", "How much in all?", "82", 1.5)
-    assert run.used == (("small", ReportUsage(2, 20, 4, 1.0)),)
+    assert run.used == usages(small=(2, 20, 4, 1.0))
     first, second = run.turns
     assert [each.role for each in first.asked] == ["system", "user"]
     assert second.asked == (ReportMessage("user", "REPL output"),)
@@ -93,8 +87,8 @@ def test_a_trajectory_becomes_turns_blocks_and_queries(tmp_path: Path) -> None:
     assert (block.stdout, block.stderr) == ("out", "warned\n")
     assert block.error.startswith("Traceback")
     assert [(each.answer, each.error, each.used) for each in block.queries] == [
-        ("41", "", ReportUsage(1, 10, 2, 0.5)),
-        ("41", "overloaded", ReportUsage(1, 10, 2, 0.5)),
+        ("41", "", usages(small=(1, 10, 2, 0.5))),
+        ("41", "overloaded", usages(small=(1, 10, 2, 0.5))),
     ]
     assert render(run).count('class="query"') == 2
 
@@ -105,7 +99,7 @@ def test_the_completion_says_what_a_trajectory_alone_does_not(tmp_path: Path) ->
         response="so far: 41",
         partial=True,
         error="the run reached its limit of 10 seconds",
-        usage_summary=usage("big", 3, 900, 90),
+        usage_summary=usages(big=(3, 900, 90)),
         execution_time=10.5,
         run="r-1",
     )
@@ -118,7 +112,7 @@ def test_the_completion_says_what_a_trajectory_alone_does_not(tmp_path: Path) ->
         "r-1",
     )
     assert run.why == "the run reached its limit of 10 seconds"
-    assert run.total == ReportUsage(3, 900, 90)
+    assert run.used == usages(big=(3, 900, 90))
 
 
 def test_a_run_within_a_run_is_below_its_query(tmp_path: Path) -> None:
@@ -241,9 +235,9 @@ def test_the_journal_of_a_run_becomes_the_same_tree() -> None:
     run = from_journal(lambda id: runs.get(id, []), "r", ReportProof("ab", 12, True))
     assert (run.model, run.question, run.answer, run.partial) == ("big", "How much in all?", "82", False)
     assert (run.seconds, run.started) == (4.0, "1970-01-01T00:00:01+00:00")
-    assert run.used == (("big", ReportUsage(3, 300, 30, 0.75)), ("small", ReportUsage(2, 14, 6, 0.25)))
+    assert run.used == usages(big=(3, 300, 30, 0.75), small=(2, 14, 6, 0.25))
     first, second, third = run.turns
-    assert (first.used, first.blocks[0].stdout, third.final) == (ReportUsage(1, 100, 10, 0.25), "1", "82")
+    assert (first.used, first.blocks[0].stdout, third.final) == (usages(big=(1, 100, 10, 0.25)), "1", "82")
     assert (second.failed, second.notes) == (True, ("Try again.",))
     whole, short = first.blocks[0].queries
     assert (whole.prompt, whole.answer) == ((ReportMessage("user", "How much does the whole thing cost?"),), "41")

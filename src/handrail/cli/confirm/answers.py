@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from handrail.cli import text
 from handrail.cli.ids import resolve_id
-from handrail.cli.output.call_detail import ERASED
+from handrail.cli.output.timeline import ERASED
 from handrail.cli.output.view import CommandView, tell
 from handrail.core.confirmation import grant_binding
 from handrail.core.display import exact_json

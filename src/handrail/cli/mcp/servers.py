@@ -15,7 +15,7 @@ from handrail.cli import text
 from handrail.cli.lazy_groups import cli_command
 from handrail.cli.mcp.resources import prompt_usage
 from handrail.cli.mcp.server_selection import complete_servers, connect_servers, usable_servers, why_unapproved
-from handrail.cli.output.call_detail import print_fields
+from handrail.cli.output.timeline import print_fields
 from handrail.cli.output.view import answer, columns, table, tell
 from handrail.cli.run_options import CliSetup, configured
 from handrail.cli.terminal.person import terminal_person

@@ -11,9 +11,8 @@ from msgspec.structs import replace
 from handrail.cli import complete, text
 from handrail.cli.ids import above, resolve_id
 from handrail.cli.lazy_groups import cli_command
-from handrail.cli.output.call_detail import print_call, print_entry
 from handrail.cli.output.reply_extras import service_call_line
-from handrail.cli.output.timeline import UNKNOWN, TimelineLine, timeline
+from handrail.cli.output.timeline import UNKNOWN, TimelineLine, print_call, print_entry, timeline
 from handrail.cli.output.view import CommandView, answer, answer_json, columns, table, tell, with_common_options
 from handrail.cli.text import builtins, count_text, dashed, printable
 from handrail.core.errors import UsageError

@@ -9,7 +9,7 @@ import click
 from handrail.app.app import open_tools
 from handrail.cli import text
 from handrail.cli.lazy_groups import cli_command
-from handrail.cli.output.call_detail import print_body, print_fields
+from handrail.cli.output.timeline import print_body, print_fields
 from handrail.cli.output.view import answer, columns, table, tell
 from handrail.cli.run_options import CliSetup, configured, with_offer_limit, with_tools
 from handrail.cli.terminal.person import terminal_person

@@ -65,18 +65,14 @@ def related(word: str, language: Language) -> list[tuple[str, tuple[str, ...]]]:
     for concept in CONCEPTS:
         if own & set(concept):
             others = tuple(each for each in concept if each not in own)
-            found += [(_named(others), others)] if others else []
-            found += [(_named(far), far) for far in _after(concept)]
+            found += [(others[0], others)] if others else []
+            found += [(far[0], far) for far in _after(concept)]
             break
     return found
 
 
 def _after(concept: tuple[str, ...]) -> list[tuple[str, ...]]:
     return [far for near, name in NEXT_CONCEPT.items() if near in concept for far in CONCEPTS if name in far]
-
-
-def _named(words: tuple[str, ...]) -> str:
-    return words[0]
 
 
 class WordPattern(Struct, frozen=True):
@@ -179,9 +175,7 @@ def _unpast(word: str) -> set[str]:
 
 
 def _german_noun(word: str) -> set[str]:
-    stems = {word} | {
-        word.removesuffix(end) for end in _NOUN_ENDINGS if word.endswith(end) and len(word) - len(end) >= _SHORTEST_STEM
-    }
+    stems = _stems(word, _NOUN_ENDINGS)
     found = {stem + end for stem in stems for end in _NOUN_FORMS}
     for stem in stems:
         if (other := _with_umlaut(stem)) is not None:
@@ -204,7 +198,9 @@ def _with_umlaut(stem: str) -> str | None:
 
 
 def _german(word: str) -> set[str]:
-    stems = {word} | {
-        word.removesuffix(end) for end in _VERB_ENDINGS if word.endswith(end) and len(word) - len(end) >= _SHORTEST_STEM
-    }
-    return {stem + end for stem in stems for end in _VERB_FORMS}
+    return {stem + end for stem in _stems(word, _VERB_ENDINGS) for end in _VERB_FORMS}
+
+
+def _stems(word: str, endings: tuple[str, ...]) -> set[str]:
+    ended = [end for end in endings if word.endswith(end) and len(word) - len(end) >= _SHORTEST_STEM]
+    return {word, *map(word.removesuffix, ended)}

@@ -26,8 +26,7 @@ from handrail.core.redact import redact_text
 from handrail.core.tasks import run_to_completion
 from handrail.execute.executor import Executor
 from handrail.execute.policy import Policy
-from handrail.rlm.query.meter import MeteredModel, QueryMeter
-from handrail.rlm.query.spending import Spending
+from handrail.rlm.query.spending import MeteredModel, QueryMeter, Spending
 from handrail.rlm.values import LMRequest, RLMChatCompletion
 from handrail.run import history
 from handrail.run.limits import Limits

@@ -1,14 +1,17 @@
-"""What a run has used of its budget, all queries below it included."""
+"""What a run has used of its budget, all queries below it included, and asking no more once there is nothing left."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from handrail.core.errors import LimitExceeded, UsageError
-from handrail.core.messages import Usage
-from handrail.core.ports import Clock, SystemClock
+from handrail.core.events import ModelEvent
+from handrail.core.messages import AssistantMessage, Conversation, Usage
+from handrail.core.model_request import ModelRequest
+from handrail.core.ports import Clock, Model, SystemClock, provider_of, takes_tools
 from handrail.rlm.values import RLMChatCompletion, UsageSummary
 
 logger = logging.getLogger(__name__)
@@ -138,3 +141,55 @@ class Spending:
             raise LimitExceeded("tokens", self.max_tokens)
         if self.deadline is not None and self._clock.monotonic() >= self.deadline:
             raise LimitExceeded("seconds", round(self._seconds, 3))
+
+
+@dataclass(slots=True)
+class QueryMeter:
+    """Follows the conversation of one query: each reply in it is counted once, also what is on record of a query
+    that is taken up again."""
+
+    spend: Spending
+    model: str
+    seen: int
+    """Messages that were looked at: at first, those before the first reply."""
+    summary: UsageSummary = field(default_factory=UsageSummary)
+
+    def take(self, conversation: Conversation) -> None:
+        messages = conversation.messages
+        if len(messages) <= self.seen:
+            return
+        for message in messages[self.seen :]:
+            if isinstance(message, AssistantMessage):
+                model = message.model or self.model
+                self.summary.count(model, message.usage or NOTHING)
+                self.spend.add(model, message.usage)
+        self.seen = len(messages)
+
+
+@dataclass(frozen=True, slots=True)
+class MeteredModel:
+    """A model that is asked only as long as something is left to spend."""
+
+    model: Model
+    spend: Spending
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+    @property
+    def provider(self) -> str | None:
+        return provider_of(self.model)
+
+    @property
+    def takes_tools(self) -> bool:
+        return takes_tools(self.model)
+
+    @property
+    def searches_tools(self) -> bool:
+        return bool(getattr(self.model, "searches_tools", False))
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Ask the model, or raise `LimitExceeded` if nothing is left to spend."""
+        self.spend.check()
+        return self.model.stream(request)

@@ -42,45 +42,29 @@ _OPTIONS = ("model", "tools", "tool_choice", "max_iterations")
 def query_tools(queries: Queries, channels: Channels, depth: int = 1) -> tuple[Tool, Tool]:
     """Both tools. `channels` has the handlers of the queries that come from cells, which are at this depth."""
 
+    def options(invocation: Invocation, channel: HandlerChannel | None) -> dict[str, Any]:
+        asked = {name: invocation.arguments[name] for name in _OPTIONS if name in invocation.arguments}
+        run, context = run_of(invocation), caller_of_query(invocation.context)
+        return {**asked, "tool_handler": channel, "depth": depth, "run": run, "context": context}
+
     async def llm_query(invocation: Invocation) -> dict[str, Any]:
         asked, channel = invocation.arguments, channels.get(invocation.id)
-        try:
-            check_pictures([asked.get("prompt")])
-            with leave_call_open(channel):
-                completion = await queries.query(
-                    asked.get("prompt"),
-                    response_format=asked.get("response_format"),
-                    tool_handler=channel,
-                    depth=depth,
-                    run=run_of(invocation),
-                    context=caller_of_query(invocation.context),
-                    **_options(asked),
-                )
-        except ValueError as error:
-            raise ToolError(VALUE_ERROR, str(error)) from error
+        prompt, form = asked.get("prompt"), asked.get("response_format")
+        with query_call(channel):
+            check_pictures([prompt])
+            completion = await queries.query(prompt, response_format=form, **options(invocation, channel))
         check_waiting(completion)
         return completion_result(completion)
 
     async def llm_query_batched(invocation: Invocation) -> dict[str, Any]:
-        asked, channel, run = invocation.arguments, channels.get(invocation.id), run_of(invocation)
+        asked, channel = invocation.arguments, channels.get(invocation.id)
+        prompts, forms = asked.get("prompts"), asked.get("response_formats")
         if channel is not None:
-            channel.of_batch(run)
-        try:
-            check_pictures(asked.get("prompts"))
-            with leave_call_open(channel):
-                completions = await queries.batched(
-                    asked.get("prompts"),
-                    response_formats=asked.get("response_formats"),
-                    tool_handler=channel,
-                    depth=depth,
-                    run=run,
-                    context=caller_of_query(invocation.context),
-                    **_options(asked),
-                )
-        except ValueError as error:
-            raise ToolError(VALUE_ERROR, str(error)) from error
-        check_waiting(*completions)
-        return {"completions": list(map(completion_result, completions))}
+            channel.of_batch(run_of(invocation))
+        with query_call(channel):
+            check_pictures(prompts)
+            completions = await queries.batched(prompts, response_formats=forms, **options(invocation, channel))
+        return batch_result(completions)
 
     return (
         query_tool(LLM_QUERY, "Ask a model.", llm_query),
@@ -108,12 +92,13 @@ def run_of(invocation: Invocation) -> str:
 
 
 @contextmanager
-def leave_call_open(channel: HandlerChannel | None = None) -> Iterator[None]:
-    """Whoever goes away while models are asked leaves the call without an end: made again, it goes on with the answers
-    that there are. Not if its own code has left the query behind.
+def query_call(channel: HandlerChannel | None = None) -> Iterator[None]:
+    """Around asking models. Whoever goes away meanwhile leaves the call without an end: made again, it goes on with the
+    answers that there are. Not if its own code has left the query behind.
 
     Raises:
         CellCutOff: In the place of the cancellation.
+        ToolError: In the place of a `ValueError`, which is one in the REPL too.
     """
     try:
         yield
@@ -121,6 +106,8 @@ def leave_call_open(channel: HandlerChannel | None = None) -> Iterator[None]:
         if channel is not None and not channel.is_paused:
             raise
         raise CellCutOff from None
+    except ValueError as error:
+        raise ToolError(VALUE_ERROR, str(error)) from error
 
 
 def check_waiting(*completions: RLMChatCompletion) -> None:
@@ -130,15 +117,17 @@ def check_waiting(*completions: RLMChatCompletion) -> None:
             raise CallWaitsForPerson(f"a call of {each.run!r}, which it began, waits for a person's word")
 
 
-def _options(asked: dict[str, Any]) -> dict[str, Any]:
-    return {name: asked[name] for name in _OPTIONS if name in asked}
-
-
 def completion_result(completion: RLMChatCompletion) -> dict[str, Any]:
     """A completion as a tool's result. Its prompt is among the arguments, and not written twice."""
     said = completion.to_dict()
     del said["prompt"]
     return said
+
+
+def batch_result(completions: list[RLMChatCompletion]) -> dict[str, Any]:
+    """The completions of a batch as a tool's result, unless one of them waits."""
+    check_waiting(*completions)
+    return {"completions": list(map(completion_result, completions))}
 
 
 def completions_of(arguments: dict[str, Any], content: Any) -> list[RLMChatCompletion]:

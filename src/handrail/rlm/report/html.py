@@ -8,15 +8,16 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterator
+from datetime import datetime
 from hashlib import sha256
 from html import escape
 
-from handrail.core.display import printable
+from handrail.core.display import printable, printable_lines
 from handrail.core.redact import redact_text
-from handrail.rlm.report.formatting import KEY, count, first_line, moment, money, safe, small, time, tokens
 from handrail.rlm.report.python_highlighting import marked
 from handrail.rlm.report.style import STYLE
 from handrail.rlm.report.tree import ReportBlock, ReportMessage, ReportQuery, ReportRun, ReportTurn
+from handrail.rlm.values import UsageSummary
 
 TEXT = 20_000
 """Characters of one text that are shown."""
@@ -69,7 +70,7 @@ class _Page:
 
     def run(self, run: ReportRun) -> str:
         notes = "".join(f'<p class="note">{self.words(note)}</p>\n' for note in run.notes)
-        return f"{notes}{self.turns(run)}\n{_usage(run) if len(run.used) > 1 else ''}"
+        return f"{notes}{self.turns(run)}\n{_usage(run) if len(run.used.model_usage_summaries) > 1 else ''}"
 
     def answer(self, run: ReportRun) -> str:
         if run.answer is None:
@@ -227,13 +228,13 @@ class _Page:
 
 
 def _tiles(run: ReportRun) -> str:
-    total = run.total
+    total = run.used
     tiles = [
         ("Turns", f"{len(run.turns):,}"),
         ("Sub-queries", f"{run.queries:,}"),
-        ("Tokens in", f"{total.input_tokens:,}"),
-        ("Tokens out", f"{total.output_tokens:,}"),
-        ("Cost", money(total.cost)),
+        ("Tokens in", f"{total.total_input_tokens:,}"),
+        ("Tokens out", f"{total.total_output_tokens:,}"),
+        ("Cost", money(total.total_cost)),
         ("Time", time(run.seconds)),
     ]
     return f'<dl class="tiles">{"".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in tiles)}</dl>'
@@ -241,10 +242,10 @@ def _tiles(run: ReportRun) -> str:
 
 def _usage(run: ReportRun) -> str:
     rows = "".join(
-        f'<tr><td>{small(name, 100)}</td><td class="num">{used.calls:,}</td>'
-        f'<td class="num">{used.input_tokens:,}</td><td class="num">{used.output_tokens:,}</td>'
-        f'<td class="num">{money(used.cost)}</td></tr>'
-        for name, used in run.used
+        f'<tr><td>{small(name, 100)}</td><td class="num">{used.total_calls or 0:,}</td>'
+        f'<td class="num">{used.total_input_tokens or 0:,}</td><td class="num">{used.total_output_tokens or 0:,}</td>'
+        f'<td class="num">{money(used.total_cost)}</td></tr>'
+        for name, used in run.used.model_usage_summaries.items()
     )
     heads = "".join(f'<th scope="col" class="num">{name}</th>' for name in ("Calls", "Tokens in", "Tokens out", "Cost"))
     return (
@@ -284,3 +285,60 @@ def _bar(begun: float, part: float) -> str:
 def _more(number: int, noun: str) -> str:
     many = {"turn": "turns", "query": "sub-queries"}[noun]
     return f'<p class="note">{number:,} more {many} are left out here.</p>\n' if number > 0 else ""
+
+
+KEY = 4_000
+"""Characters beyond a cut that are looked at: half a key is a secret too."""
+
+
+def tokens(used: UsageSummary) -> str:
+    said = f"{used.total_input_tokens:,} → {used.total_output_tokens:,} tokens"
+    return said if used.total_cost is None else f"{said} · {money(used.total_cost)}"
+
+
+def money(cost: float | None) -> str:
+    if cost is None:
+        return "–"
+    return f"${cost:,.2f}" if cost >= 1 or cost == 0 else f"${cost:.4f}"
+
+
+def time(seconds: float) -> str:
+    if seconds < 0.9995:
+        return f"{seconds * 1000:,.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    if not seconds < 10**9:  # a record that somebody made up
+        return "–"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes:,} min {rest} s"
+
+
+def moment(text: str) -> str:
+    """A time as ISO 8601 writes it; with its zone, if it names one."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return small(text, 40)
+    return safe(f"{at:%Y-%m-%d %H:%M:%S} {at:%Z}".strip())
+
+
+def count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def first_line(text: str, most: int) -> str:
+    lines = redact_text(text.lstrip()[: most + KEY]).splitlines()
+    return short(lines[0].rstrip(), most) if lines else ""
+
+
+def short(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def small(text: str, most: int = 200) -> str:
+    """A name, an id, a word or two."""
+    return safe(short(redact_text(text[: most + KEY]), most))
+
+
+def safe(text: str) -> str:
+    return escape(printable_lines(text))

@@ -10,7 +10,7 @@ from handrail.core.events import Recorded, RunFinished, RunStarted
 from handrail.core.messages import AssistantMessage, InvocationMessage, Message, ResultMessage, Usage, UserMessage
 from handrail.rlm.prompts import question_in
 from handrail.rlm.repl import turns as told
-from handrail.rlm.report.trajectory_source import DEEPEST, used_by
+from handrail.rlm.report.trajectory_source import DEEPEST, used_by_queries
 from handrail.rlm.report.tree import (
     BELOW,
     ReportBlock,
@@ -19,10 +19,9 @@ from handrail.rlm.report.tree import (
     ReportQuery,
     ReportRun,
     ReportTurn,
-    ReportUsage,
-    by_model,
 )
 from handrail.rlm.run_record import said
+from handrail.rlm.values import UsageSummary
 from handrail.run.history import conversation_of
 
 History = Callable[[str], Iterable[Recorded]]
@@ -53,8 +52,11 @@ def _run(history: History, run: str, proof: ReportProof | None, depth: int) -> R
     last = conversation.messages[-1] if conversation.messages else None
     final = next((turn.final for turn in reversed(turns) if turn.final is not None), None)
     ended = next((event.reason for event in reversed(events) if isinstance(event, RunFinished)), "cut off")
-    replies = [(model, _used(usage)) for model, usage in said(events) if model]
-    below = [each for turn in turns for query in turn.queries for each in used_by(query)]
+    replies = [(model, usage) for model, usage in said(events) if model]
+    used = UsageSummary()
+    for model, usage in replies:
+        used.count(model, usage)
+    used.add(used_by_queries(turns))
     return ReportRun(
         model=replies[0][0] if replies else "unknown model",
         question=next((question_in(each.text) for each in conversation.messages if isinstance(each, UserMessage)), ""),
@@ -63,7 +65,7 @@ def _run(history: History, run: str, proof: ReportProof | None, depth: int) -> R
         why="" if final is not None else ended,
         turns=turns,
         seconds=_seconds(events),
-        used=by_model([*replies, *below]),
+        used=used,
         started=started,
         id=run,
         proof=proof,
@@ -81,7 +83,7 @@ def _turn(run: str, number: int, turn: told.ReplTurn, history: History, depth: i
         ),
         final=ran.final.text if ran.final is not None else None,
         seconds=max(turn.result.at - turn.said.at, 0) / 1000 if turn.result.at else sum(b.seconds for b in ran.blocks),
-        used=_used(turn.said.usage),
+        used=UsageSummary.of(turn.said.model, turn.said.usage or Usage()),
         notes=ran.notices,
     )
 
@@ -107,13 +109,14 @@ def _query(run: str, query: told.ReplQuery, history: History, depth: int) -> Rep
     begins = next((at for at, each in enumerate(words) if each.role == "assistant"), len(words))
     is_run = any(isinstance(each, InvocationMessage) and each.call.name == told.REPL for each in messages)
     nested = _below(history, query, depth + 1) if is_run else None
-    used = ReportUsage(query.calls, query.input_tokens, query.output_tokens, query.cost)
     return ReportQuery(
         model=query.model,
         prompt=words[:begins] or (ReportMessage("user", query.prompt),),
         answer=words[-1].text if begins < len(words) and words[-1].role == "assistant" else query.response,
         seconds=query.seconds,
-        used=nested.total if nested is not None and nested.used else used,
+        used=query.completion().usage_summary
+        if nested is None or not nested.used.model_usage_summaries
+        else nested.used,
         error=query.error or "",
         run=query.run,
         between=() if is_run else words[begins:-1],
@@ -143,10 +146,6 @@ def _said(message: Message) -> ReportMessage:
         case UserMessage():
             return ReportMessage("user", message.text)
     return ReportMessage("system", message.text)
-
-
-def _used(usage: Usage | None) -> ReportUsage:
-    return ReportUsage(1) if usage is None else ReportUsage(1, usage.input_tokens, usage.output_tokens, usage.cost)
 
 
 def _seconds(events: list[Recorded]) -> float:

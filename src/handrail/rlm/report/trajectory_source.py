@@ -16,10 +16,8 @@ from handrail.rlm.report.tree import (
     ReportQuery,
     ReportRun,
     ReportTurn,
-    ReportUsage,
-    by_model,
 )
-from handrail.rlm.values import CodeBlock, ModelUsage, RLMChatCompletion, RLMIteration, RLMMetadata, UsageSummary
+from handrail.rlm.values import CodeBlock, RLMChatCompletion, RLMIteration, RLMMetadata, UsageSummary
 
 DEEPEST = 8
 """Runs within runs that are shown."""
@@ -34,7 +32,6 @@ def from_trajectory(
     answers = [turn.final for turn in turns if turn.final is not None]
     metadata, first = trajectory.metadata, iterations[0].prompt if iterations else ""
     ended = completion if completion is not None else RLMChatCompletion(root_model="", prompt="", response="")
-    asked = [(name, used) for turn in turns for query in turn.queries for name, used in used_by(query)]
     return ReportRun(
         model=metadata.root_model if metadata else ended.root_model or "unknown model",
         question=question or _question(said_of(first)),
@@ -43,7 +40,7 @@ def from_trajectory(
         why=ended.error or "",
         turns=turns,
         seconds=ended.execution_time or sum(turn.seconds for turn in turns),
-        used=_used(ended.usage_summary) or by_model(asked),
+        used=ended.usage_summary if ended.usage_summary.model_usage_summaries else used_by_queries(turns),
         facts=_facts(metadata),
         started=trajectory.iterations[0].timestamp if trajectory.iterations else "",
         id=ended.run,
@@ -67,7 +64,7 @@ def from_completion(completion: RLMChatCompletion, question: str = "") -> Report
         partial=completion.partial,
         why=completion.error or "",
         seconds=completion.execution_time,
-        used=_used(completion.usage_summary),
+        used=completion.usage_summary,
         id=completion.run,
         notes=("No trajectory was kept with this completion.",),
     )
@@ -154,7 +151,7 @@ def _query(call: RLMChatCompletion, depth: int) -> ReportQuery:
         prompt=said_of(call.prompt),
         answer=call.response,
         seconds=call.execution_time,
-        used=_total(call.usage_summary),
+        used=call.usage_summary,
         error=call.error or "",
         run=call.run,
         nested=nested,
@@ -181,7 +178,7 @@ def _nested(call: RLMChatCompletion, depth: int, question: str = "") -> ReportRu
                 why=call.error or "",
                 turns=turns,
                 seconds=call.execution_time,
-                used=_used(call.usage_summary),
+                used=call.usage_summary,
                 facts=_facts(begun),
                 id=call.run,
                 notes=(f"Turns in the middle that were not kept: {missing:,}.",) if missing else (),
@@ -199,26 +196,17 @@ def _number(value: Any, otherwise: int) -> int:
     return value if type(value) is int else otherwise
 
 
-def used_by(query: ReportQuery) -> Iterable[tuple[str, ReportUsage]]:
-    return query.nested.used if query.nested is not None and query.nested.used else [(query.model, query.used)]
+def used_by_queries(turns: Iterable[ReportTurn]) -> UsageSummary:
+    """What the models were used for that code asked, and those below them."""
+    total = UsageSummary()
+    for query in (query for turn in turns for query in turn.queries):
+        nested = query.nested
+        total.add(nested.used if nested is not None and nested.used.total_calls else query.used)
+    return total
 
 
 def _question(prompt: tuple[ReportMessage, ...]) -> str:
     return question_in(next((each.text for each in prompt if each.role == "user"), ""))
-
-
-def _used(summary: UsageSummary) -> tuple[tuple[str, ReportUsage], ...]:
-    return tuple((name, _one(each)) for name, each in summary.model_usage_summaries.items())
-
-
-def _total(summary: UsageSummary) -> ReportUsage:
-    return ReportUsage(summary.total_calls, summary.total_input_tokens, summary.total_output_tokens, summary.total_cost)
-
-
-def _one(used: ModelUsage) -> ReportUsage:
-    return ReportUsage(
-        used.total_calls or 0, used.total_input_tokens or 0, used.total_output_tokens or 0, used.total_cost
-    )
 
 
 def _facts(metadata: RLMMetadata | None) -> tuple[tuple[str, str], ...]:

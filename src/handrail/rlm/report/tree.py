@@ -5,28 +5,10 @@ It has all that a report shows, wherever it was read from, and nothing of how it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
-
-@dataclass(frozen=True, slots=True)
-class ReportUsage:
-    """What models were used for."""
-
-    calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost: float | None = None
-    """In US dollars; None where no price is known."""
-
-    def plus(self, other: ReportUsage) -> ReportUsage:
-        known = [cost for cost in (self.cost, other.cost) if cost is not None]
-        return ReportUsage(
-            self.calls + other.calls,
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            sum(known) if known else None,
-        )
+from handrail.rlm.values import UsageSummary
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +27,7 @@ class ReportQuery:
     prompt: tuple[ReportMessage, ...]
     answer: str
     seconds: float = 0.0
-    used: ReportUsage = ReportUsage()
+    used: UsageSummary = field(default_factory=UsageSummary)
     error: str = ""
     run: str = ""
     between: tuple[ReportMessage, ...] = ()
@@ -79,7 +61,7 @@ class ReportTurn:
     blocks: tuple[ReportBlock, ...] = ()
     final: str | None = None
     seconds: float = 0.0
-    used: ReportUsage | None = None
+    used: UsageSummary | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -115,7 +97,7 @@ class ReportRun:
     """Which limit or error ended it."""
     turns: tuple[ReportTurn, ...] = ()
     seconds: float = 0.0
-    used: tuple[tuple[str, ReportUsage], ...] = ()
+    used: UsageSummary = field(default_factory=UsageSummary)
     """By model; of everything that was asked below."""
     facts: tuple[tuple[str, str], ...] = ()
     """What it was begun with."""
@@ -126,25 +108,6 @@ class ReportRun:
     """What is missing here, and why."""
 
     @property
-    def total(self) -> ReportUsage:
-        return together(used for _, used in self.used)
-
-    @property
     def queries(self) -> int:
         """Of this run; those of runs below are theirs."""
         return sum(1 for turn in self.turns for _ in turn.queries)
-
-
-def together(used: Iterable[ReportUsage]) -> ReportUsage:
-    total = ReportUsage()
-    for each in used:
-        total = total.plus(each)
-    return total
-
-
-def by_model(used: Iterable[tuple[str, ReportUsage]]) -> tuple[tuple[str, ReportUsage], ...]:
-    """Sums for each model, in the order in which they were first asked."""
-    sums: dict[str, ReportUsage] = {}
-    for model, each in used:
-        sums[model] = sums.get(model, ReportUsage()).plus(each)
-    return tuple(sums.items())
