@@ -47,7 +47,7 @@ def _fed(chunks: Iterable[bytes]) -> list[StreamFrame]:
 
 # ── NATS ─────────────────────────────────────────────────────────────────────────────────
 
-ASKED: list[messages.Asked] = [
+ASKED: list[messages.CallerMessage] = [
     messages.NatsRequest(
         ref="r",
         call_id="c",
@@ -70,7 +70,7 @@ ASKED: list[messages.Asked] = [
     messages.NatsToolAnswer(ref="r", tool_call_id="t", body={"a": [1]}, is_error=True),
     messages.NatsDescribe(),
 ]
-TOLD: list[messages.Told] = [
+TOLD: list[messages.WorkerMessage] = [
     messages.NatsAccepted(worker="w", lease_ms=300, retriable=False, waits=True),
     messages.NatsHeartbeat(worker="w", lease_ms=300, seq=4),
     messages.NatsChunk(seq=1, event="token", data={"text": "x"}),

@@ -34,7 +34,7 @@ from handrail.node.nats.messages import (
     NatsHeartbeat,
     NatsRequest,
     NatsResult,
-    Told,
+    WorkerMessage,
     decode_caller_message,
     decode_worker_message,
     encode_nats_message,
@@ -114,7 +114,7 @@ async def flushed(client: Client) -> None:
 @asynccontextmanager
 async def raw(server: NatsServer) -> AsyncIterator[tuple[Client, str, Callable[[], Any]]]:
     """A client that speaks the protocol by hand: itself, its inbox, and what arrives there."""
-    client, heard = Client(), asyncio.Queue[Told]()
+    client, heard = Client(), asyncio.Queue[WorkerMessage]()
 
     async def arrived(message: Msg) -> None:
         await heard.put(decode_worker_message(message.data))
@@ -124,7 +124,7 @@ async def raw(server: NatsServer) -> AsyncIterator[tuple[Client, str, Callable[[
     await client.subscribe(f"{inbox}.*", cb=arrived)
     await flushed(client)
 
-    async def answer() -> Told:
+    async def answer() -> WorkerMessage:
         while True:
             found = await heard.get()
             if not isinstance(found, NatsHeartbeat):
@@ -504,7 +504,7 @@ async def test_28_a_worker_that_leaves_a_frame_out_for_good_gives_an_error_and_n
 
         async def evil(message: Msg) -> None:
             said = decode_caller_message(message.data)
-            told: list[Told] = [
+            told: list[WorkerMessage] = [
                 NatsAccepted(worker="evil", lease_ms=300),
                 NatsChunk(seq=1, event="token", data={"n": 1}),
                 NatsChunk(seq=3, event="token", data={"n": 3}),

@@ -184,7 +184,7 @@ def nats_option(help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def _nats_addresses(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
-    from handrail.node.nats.client_helpers import split_addresses
+    from handrail.node.nats.server_addresses import split_addresses
 
     return tuple(address for text in given for address in split_addresses(text))
 

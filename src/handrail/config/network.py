@@ -20,7 +20,7 @@ from typing import Any
 
 from handrail.config.setting_kinds import FLAG, SECRET, TEXT, TEXTS, Kinds, SettingKind, stated
 from handrail.config.variables import expanded_path, secret_variable
-from handrail.node.nats.client_helpers import split_addresses
+from handrail.node.nats.server_addresses import split_addresses
 from handrail.tools.files.toml_table import TomlKeyPath, TomlTable
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")

@@ -14,9 +14,9 @@ from typing import Any
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from handrail.node.nats.direct_io import subscribe_directly
 from handrail.node.nats.link import NatsLink
 from handrail.node.nats.message_parts import PartAssembler
+from handrail.node.nats.nats_py_internals import subscribe_directly
 from handrail.node.nats.pace import NatsPace
 
 

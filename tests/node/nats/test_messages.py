@@ -8,7 +8,7 @@ from inline_snapshot import snapshot
 
 from handrail.core.errors import UsageError
 from handrail.node.nats.messages import (
-    Asked,
+    CallerMessage,
     NatsAccepted,
     NatsBusy,
     NatsCancel,
@@ -22,13 +22,13 @@ from handrail.node.nats.messages import (
     NatsStatus,
     NatsSubjects,
     NatsUnknownCall,
-    Told,
+    WorkerMessage,
     decode_caller_message,
     decode_worker_message,
     encode_nats_message,
 )
 
-ASKED: list[Asked] = [
+ASKED: list[CallerMessage] = [
     NatsRequest(
         ref="r",
         call_id="c",
@@ -50,7 +50,7 @@ ASKED: list[Asked] = [
     NatsCancel(ref="r"),
     NatsStatus(ref="r", after=3),
 ]
-TOLD: list[Told] = [
+TOLD: list[WorkerMessage] = [
     NatsAccepted(worker="w", lease_ms=3000, retriable=False, side_effects=True, waits=True),
     NatsHeartbeat(worker="w", lease_ms=3000, seq=4),
     NatsChunk(seq=1, event="token", data={"text": "a"}),

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, Self, TypedDict, Unpack
 
-from msgspec import Struct
+from msgspec import MsgspecError, Struct, convert
 
+from handrail.core.errors import HandrailError
 from handrail.core.redact import Secret
 from handrail.node.bus.descriptor import CapabilityDescriptor
 from handrail.node.bus.request import Caller, CallTerms, RouteRequest
 from handrail.node.bus.stream_frame import StreamFrame
-from handrail.node.bus.versions import VersionReq
+from handrail.node.bus.versions import VersionReq, version_of
+
+logger = logging.getLogger(__name__)
 
 Handler = Callable[[RouteRequest], Awaitable[dict[str, Any]]]
 """Does the work: returns `{"output": {…}, "meta": {…}}`, where `meta` may be missing. Raises `BusError` on failure.
@@ -52,6 +56,18 @@ class CapabilityOffer(Struct, frozen=True, kw_only=True):
     schema_hash: str
     local: bool = False
     in_flight: int = 0
+
+    @classmethod
+    def from_dict(cls, node_id: str, said: Any) -> CapabilityOffer | None:
+        """An offer as another node tells it; None if it cannot be read, so that it is not there for us."""
+        try:
+            descriptor = convert({**said, "version": version_of(said["version"])}, CapabilityDescriptor)
+            of = said["node_id"] if isinstance(said.get("node_id"), str) else node_id
+            hashed, in_flight = str(said["schema_hash"]), int(said.get("in_flight", 0))
+            return cls(node_id=of, descriptor=descriptor, schema_hash=hashed, in_flight=in_flight)
+        except (MsgspecError, HandrailError, LookupError, TypeError, ValueError, AttributeError):
+            logger.warning("an offer of node %s cannot be read; it is passed over", node_id)
+            return None
 
 
 class CallStream(Protocol):

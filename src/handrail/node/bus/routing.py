@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 from handrail.core.bounded_memory import BoundedMemory
@@ -107,8 +107,12 @@ def _rank(provider: CapabilityProvider, held: str | None) -> tuple[bool, bool, b
 def _missing(name: str, wanted: Version, providers: list[CapabilityProvider]) -> BusError:
     if not providers:
         return BusError("not_found", f"nobody offers {name[:100]!r}", outcome="unknown_tool")
-    there = sorted({each.descriptor.version for each in providers})
-    told = [version_text(version) for version in there]
+    return other_version_error(name, wanted, {each.descriptor.version for each in providers})
+
+
+def other_version_error(name: str, wanted: Version, offered: Set[Version]) -> BusError:
+    """The error for a capability that is offered, but not in the version that is wanted."""
+    told = [version_text(version) for version in sorted(offered)]
     return BusError(
         "schema_mismatch",
         f"{name} is not offered in version {version_text(wanted)}, but in {', '.join(told)}",

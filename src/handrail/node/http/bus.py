@@ -20,7 +20,6 @@ from handrail.core.ports import Clock, SystemClock
 from handrail.core.redact import Secret
 from handrail.core.timeouts import time_limit_at
 from handrail.http import HttpAddress, HttpClient
-from handrail.node.bus.descriptor import CapabilityDescriptor
 from handrail.node.bus.interfaces import CallOptions, CapabilityOffer, StreamOptions
 from handrail.node.bus.outgoing_rights import CallSigner
 from handrail.node.bus.request import CallTerms
@@ -141,7 +140,7 @@ class HttpBus:
         if isinstance(node_id, str) and node_id:
             self._node_id = node_id
         node = self.node_id
-        self._known = [offer for each in listed if (offer := _offer(node, each)) is not None]
+        self._known = [offer for each in listed if (offer := CapabilityOffer.from_dict(node, each)) is not None]
         return tuple(offer for offer in self._known if name is None or offer.descriptor.name == name)
 
     # ── calls ────────────────────────────────────────────────────────────────────────
@@ -284,13 +283,3 @@ def _object(body: bytes) -> dict[str, Any]:
         return msgspec.json.decode(body, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BusError("internal_error", "the node gave an answer that cannot be read", outcome="in_doubt") from error
-
-
-def _offer(node_id: str, said: Any) -> CapabilityOffer | None:
-    """What a node offers; what is not described so that we can read it is not there for us."""
-    try:
-        descriptor = msgspec.convert({**said, "version": version_of(said["version"])}, CapabilityDescriptor)
-        there = said.get("node_id") if isinstance(said.get("node_id"), str) else node_id
-        return CapabilityOffer(node_id=there, descriptor=descriptor, schema_hash=str(said["schema_hash"]))
-    except (msgspec.ValidationError, BusError, KeyError, TypeError, AttributeError):
-        return None

@@ -1,21 +1,40 @@
 """One call at the caller: asked of a worker, perhaps of another one, and followed to its one end.
 
 What may be done when nothing is heard follows from what is surely known. Before a worker said that it took the call,
-nothing was begun that may not run twice: such calls wait for our word. After it, a call that may be made again is
-made elsewhere; of any other the worker is asked what became of it, and if it cannot be asked, nobody knows.
+nothing was begun that may not run twice: such calls wait for our word (`go`). After it, a call that may be made again
+is made elsewhere; of any other the worker is asked what became of it, and if it cannot be asked, nobody knows.
+
+What each message does in each state of `CallCertainty`. "Another" is a new attempt, from `idle`, at another worker.
+"Lost" is another where the call may run again and nothing of its answer was given out, and else the error `partition`,
+in doubt where the call may have taken effect.
+
+| heard | `asked` | `word`: `go` was sent, once | `running` |
+|---|---|---|---|
+| `accepted`, `heartbeat` | running; if it `waits`, send `go`: word | running; if it `waits`, `go` again | the same |
+| `chunk`, `result` | give it out: running, ended | the same | the same |
+| `error` | ended; another if it says `begun: false` | the same | the same |
+| `busy` | another | another | another |
+| `unknown` | ended with `partition` | lost | lost |
+| no listener | another; ended if none | another: our word reached nobody | lost, after the grace at the latest |
+| connected again | another | ask for the status: running | ask for the status |
+| nothing for a lease | another | ask for the status: running | ask once, then lost, at the latest after the grace |
+| the caller gave up | ended; who takes it yet is told | tell the worker, wait for its end | the same |
+
+A message with a `seq` beyond the next one is a gap: the worker is asked to send again what is missing. `idle` is before
+each attempt, and nothing is heard in `ended`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
 from handrail.core.errors import BusError
 from handrail.node.bus.outgoing_rights import encode_body
 from handrail.node.nats.call_certainty import CallCertainty
-from handrail.node.nats.late_cancellation import cancel_when_taken
 from handrail.node.nats.link import Arrived, NatsLink, NoListener, Reconnected, read_worker_message
 from handrail.node.nats.mailbox import Mailbox
 from handrail.node.nats.message_parts import MOST
@@ -30,7 +49,7 @@ from handrail.node.nats.messages import (
     NatsResult,
     NatsStatus,
     NatsUnknownCall,
-    Told,
+    WorkerMessage,
 )
 from handrail.node.nats.nats_call import NatsCall
 from handrail.node.nats.worker_choice import WorkerChoice
@@ -180,7 +199,7 @@ class CallExchange:
     # ── what is heard ────────────────────────────────────────────────────────────────────
 
     async def _heard(
-        self, message: Told | NoListener | Reconnected | CallerGaveUp | None
+        self, message: WorkerMessage | NoListener | Reconnected | CallerGaveUp | None
     ) -> NatsChunk | NatsResult | None:
         match message:
             case NoListener():
@@ -352,7 +371,7 @@ class CallExchange:
         await self._tell(NatsStatus(ref=self._ref, after=self._at.seq), heard=True)
 
     def _patience(self) -> float:
-        """Until something has to be done though nothing was heard."""
+        """Seconds to wait for the next message before acting on the silence."""
         wait = self._lease if self._lost_since is None else self._lease / 3
         if self._cancelled_at is not None:
             wait = min(wait, max(self._cancelled_at + self._lease - self._loop.time(), 0.0))
@@ -382,3 +401,19 @@ class CallExchange:
 
     def _left(self, otherwise: float) -> float:
         return otherwise if self._ask.terms.deadline is None else self._ask.terms.deadline - self._loop.time()
+
+
+def cancel_when_taken(link: NatsLink, subject: Callable[[str], str], ref: str, seconds: float) -> None:
+    """Cancels a call that nobody has said to have: at any worker that still accepts it within the given time.
+
+    `subject` gives the subject of a worker.
+    """
+
+    def late(arrived: Arrived) -> None:
+        message = read_worker_message(arrived) if isinstance(arrived, bytes) else None
+        if isinstance(message, NatsAccepted):
+            link.forget(ref)
+            link.later(link.send(subject(message.worker), NatsCancel(ref=ref)))
+
+    link.expect(ref, late)
+    asyncio.get_running_loop().call_later(seconds, link.forget, ref)

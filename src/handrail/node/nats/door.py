@@ -21,7 +21,7 @@ from handrail.node.bus.descriptor import CapabilityDescriptor
 from handrail.node.bus.interfaces import Bus, CapabilityOffer
 from handrail.node.bus.versions import Version, satisfies
 from handrail.node.nats.call_server import SHORT, CallAuthenticator, NatsCallServer
-from handrail.node.nats.link import NatsLink, is_no_listener
+from handrail.node.nats.link import NatsLink, SubjectListener, is_no_listener
 from handrail.node.nats.message_parts import PartAssembler
 from handrail.node.nats.messages import (
     QUEUE,
@@ -42,7 +42,6 @@ from handrail.node.nats.messages import (
 )
 from handrail.node.nats.micro import CapabilityCounts, MicroResponder
 from handrail.node.nats.served_calls import ServedCall, ServedCallTable
-from handrail.node.nats.subject_listener import SubjectListener
 from handrail.node.tokens.signatures import Authenticator
 
 if TYPE_CHECKING:

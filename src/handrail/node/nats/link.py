@@ -16,26 +16,27 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from handrail.core.backoff import longest_wait
-from handrail.core.errors import BusError, MissingExtra
+from handrail.core.errors import BusError
 from handrail.core.timeouts import time_limit
-from handrail.node.nats.client_helpers import (
-    checked_addresses,
-    close_client,
-    flush_client,
-    stop_task,
-    trouble_kind,
-    unreachable_error,
-)
-from handrail.node.nats.direct_io import Heard, publish_directly, subscribe_directly
 from handrail.node.nats.mailbox import Mailbox
 from handrail.node.nats.message_parts import PartAssembler, split_payload
-from handrail.node.nats.messages import Asked, Told, decode_worker_message, encode_nats_message
+from handrail.node.nats.messages import CallerMessage, WorkerMessage, decode_worker_message, encode_nats_message
+from handrail.node.nats.nats_py_internals import (
+    OnMessage,
+    close_client,
+    flush_client,
+    new_client,
+    publish_directly,
+    stop_task,
+    subscribe_directly,
+)
 from handrail.node.nats.pace import NatsPace
-from handrail.node.nats.subject_listener import SubjectListener
+from handrail.node.nats.server_addresses import checked_addresses, trouble_kind, unreachable_error
 
 if TYPE_CHECKING:
     from nats.aio.client import Client, Server
     from nats.aio.msg import Msg
+    from nats.aio.subscription import Subscription
 
 logger = logging.getLogger(__name__)
 
@@ -123,13 +124,9 @@ class NatsLink:
     async def _connect(self) -> Client:
         if self._ended:
             raise BusError("partition", "this connection to NATS was closed; open a new one")
-        try:
-            from nats.errors import Error
+        client = new_client()
+        from nats.errors import Error
 
-            from handrail.node.nats.encrypted_client import EncryptedNatsClient
-        except ImportError as error:
-            raise MissingExtra("calls over NATS", "nats") from error
-        client = EncryptedNatsClient()
         greeting = asyncio.get_running_loop().create_task(self._greet(client))
         try:
             done, _ = await asyncio.wait({greeting}, timeout=self.pace.connect)
@@ -220,7 +217,7 @@ class NatsLink:
                     await self._signal.wait()
         return self.is_up
 
-    async def send(self, subject: str, message: Asked | Told, reply: str = "") -> bool:
+    async def send(self, subject: str, message: CallerMessage | WorkerMessage, reply: str = "") -> bool:
         """Send a message, in parts where it is large. False is that there is no connection now.
 
         Raises:
@@ -247,7 +244,7 @@ class NatsLink:
         return True
 
     async def flush(self) -> None:
-        """Until the server has everything that was sent and subscribed to before."""
+        """Waits until the server has received everything sent or subscribed so far."""
         await flush_client(await self.open())
 
     def later(self, work: Coroutine[Any, Any, Any]) -> None:
@@ -262,7 +259,7 @@ class NatsLink:
 
     # ── what arrives ─────────────────────────────────────────────────────────────────────
 
-    async def listen(self, subject: str, heard: Heard, *, queue: str = "") -> SubjectListener:
+    async def listen(self, subject: str, heard: OnMessage, *, queue: str = "") -> SubjectListener:
         """Hear what is sent to that subject, until it is left; or a share of it, with the others of the queue.
 
         Raises:
@@ -282,7 +279,7 @@ class NatsLink:
     def forget(self, token: str) -> None:
         self._receivers.pop(token, None)
 
-    async def ask(self, subject: str, message: Asked, seconds: float) -> Told | NoListener | None:
+    async def ask(self, subject: str, message: CallerMessage, seconds: float) -> WorkerMessage | NoListener | None:
         """One question with one answer; None is that none came in time."""
         token = secrets.token_hex(12)
         box: Mailbox[Arrived] = Mailbox()
@@ -364,7 +361,31 @@ class NatsLink:
         self._troubles.add(kind)
 
 
-def read_worker_message(payload: bytes) -> Told | None:
+class SubjectListener:
+    """One subject that is listened to, over whichever connection there is."""
+
+    def __init__(self, link: NatsLink, subject: str, heard: OnMessage, queue: str) -> None:
+        self._link = link
+        self._subject = subject
+        self._heard = heard
+        self._queue = queue
+        self._subscription: Subscription | None = None
+
+    async def begin(self, client: Client) -> None:
+        self._subscription = await subscribe_directly(client, self._subject, self._heard, self._queue)
+
+    async def leave(self) -> None:
+        """Stops listening, once what is on the way was heard; a server that says nothing is not waited for."""
+        from nats.errors import Error
+
+        self._link.listening.discard(self)
+        if self._subscription is not None:
+            with contextlib.suppress(Error, OSError):
+                async with time_limit(self._link.pace.lease):
+                    await self._subscription.drain()  # type: ignore[no-untyped-call]  # nats-py has no types here
+
+
+def read_worker_message(payload: bytes) -> WorkerMessage | None:
     """What a worker sent; None if it cannot be read."""
     try:
         return decode_worker_message(payload)

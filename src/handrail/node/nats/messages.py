@@ -7,6 +7,7 @@ Each is one JSON object with its `kind`. A call has a `call_id`, the same for ev
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
@@ -59,7 +60,7 @@ class NatsRequest(_Message, frozen=True, tag="request"):
     schema_hash: str | None = None
 
     def __repr__(self) -> str:
-        return f"Request({self.capability}@{self.version}, {self.call_id})"  # it holds a token
+        return f"NatsRequest({self.capability}@{self.version}, {self.call_id})"  # it holds a token
 
 
 class NatsGo(_Message, frozen=True, tag="go"):
@@ -98,7 +99,7 @@ class NatsDescribe(_Message, frozen=True, tag="describe"):
     """What does this worker offer? Answered with `NatsDescribed`."""
 
 
-Asked = NatsRequest | NatsGo | NatsCredit | NatsCancel | NatsStatus | NatsToolAnswer | NatsDescribe
+CallerMessage = NatsRequest | NatsGo | NatsCredit | NatsCancel | NatsStatus | NatsToolAnswer | NatsDescribe
 
 
 # ── from the worker ──────────────────────────────────────────────────────────────────────
@@ -169,7 +170,7 @@ class NatsToolAnswerReceipt(_Message, frozen=True, tag="answered"):
     error: dict[str, Any] | None = None
 
 
-Told = (
+WorkerMessage = (
     NatsAccepted
     | NatsHeartbeat
     | NatsChunk
@@ -181,31 +182,27 @@ Told = (
     | NatsToolAnswerReceipt
 )
 
-_ENCODER = msgspec.json.Encoder()
-_ASKED: msgspec.json.Decoder[Asked] = msgspec.json.Decoder(Asked)
-_TOLD: msgspec.json.Decoder[Told] = msgspec.json.Decoder(Told)
+_CALLER_DECODER: msgspec.json.Decoder[CallerMessage] = msgspec.json.Decoder(CallerMessage)
+_WORKER_DECODER: msgspec.json.Decoder[WorkerMessage] = msgspec.json.Decoder(WorkerMessage)
+encode_nats_message: Callable[[CallerMessage | WorkerMessage], bytes] = msgspec.json.Encoder().encode
 
 
-def encode_nats_message(message: Asked | Told) -> bytes:
-    return _ENCODER.encode(message)
-
-
-def decode_caller_message(data: bytes) -> Asked:
+def decode_caller_message(data: bytes) -> CallerMessage:
     """What a caller sent.
 
     Raises:
         msgspec.MsgspecError: It is nothing of ours.
     """
-    return _decoded(_ASKED, data)
+    return _decoded(_CALLER_DECODER, data)
 
 
-def decode_worker_message(data: bytes) -> Told:
+def decode_worker_message(data: bytes) -> WorkerMessage:
     """What a worker sent.
 
     Raises:
         msgspec.MsgspecError: It is nothing of ours.
     """
-    return _decoded(_TOLD, data)
+    return _decoded(_WORKER_DECODER, data)
 
 
 def _decoded(decoder: msgspec.json.Decoder[T], data: bytes) -> T:

@@ -15,9 +15,8 @@ import msgspec
 
 from handrail.node.bus.interfaces import CapabilityOffer
 from handrail.node.bus.versions import version_text
-from handrail.node.nats.link import NatsLink
+from handrail.node.nats.link import NatsLink, SubjectListener
 from handrail.node.nats.messages import QUEUE, NatsSubjects
-from handrail.node.nats.subject_listener import SubjectListener
 from handrail.node.nats.worker_directory import MicroEndpoint, MicroInfo
 
 if TYPE_CHECKING:
@@ -107,15 +106,7 @@ class MicroResponder:
         )
 
     async def _ping(self, message: Msg) -> None:
-        info = self.info()
-        said = {
-            "type": "io.nats.micro.v1.ping_response",
-            "name": info.name,
-            "id": info.id,
-            "version": info.version,
-            "metadata": info.metadata,
-        }
-        await self._answer(message, said)
+        await self._answer(message, _named(self.info(), "ping"))
 
     async def _info(self, message: Msg) -> None:
         await self._refresh()
@@ -123,16 +114,8 @@ class MicroResponder:
 
     async def _stats(self, message: Msg) -> None:
         info = self.info()
-        said = {
-            "type": "io.nats.micro.v1.stats_response",
-            "name": info.name,
-            "id": info.id,
-            "version": info.version,
-            "metadata": info.metadata,
-            "started": self._started,
-            "endpoints": [self._figures(each) for each in info.endpoints],
-        }
-        await self._answer(message, said)
+        figures = {"started": self._started, "endpoints": [self._figures(each) for each in info.endpoints]}
+        await self._answer(message, {**_named(info, "stats"), **figures})
 
     def _figures(self, endpoint: MicroEndpoint) -> dict[str, Any]:
         counts = self._counts(f"{endpoint.metadata['capability']}@{endpoint.metadata['version']}")
@@ -150,3 +133,9 @@ class MicroResponder:
     async def _answer(self, message: Msg, said: Any) -> None:
         if message.reply:
             await self._link.send_bytes(message.reply, msgspec.json.encode(said))
+
+
+def _named(info: MicroInfo, what: str) -> dict[str, Any]:
+    """What every answer begins with."""
+    named = {"name": info.name, "id": info.id, "version": info.version, "metadata": info.metadata}
+    return {"type": f"io.nats.micro.v1.{what}_response", **named}

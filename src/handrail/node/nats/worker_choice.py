@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.errors import BusError
+from handrail.node.bus.routing import other_version_error
 from handrail.node.bus.versions import Version, satisfies, version_text
 from handrail.node.nats.messages import NatsAccepted, NatsSubjects
-from handrail.node.nats.worker_directory import KnownWorker, WorkerDirectory, available_versions
+from handrail.node.nats.worker_directory import KnownWorker, WorkerDirectory
 
 BegunCalls = BoundedMemory[str, str]
 """Which worker was told to begin what may not run twice, by call: asked for once more, only that one can answer."""
@@ -145,12 +146,7 @@ class WorkerChoice:
             return BusError("partition", f"no worker of the community {self.community!r} can be reached")
         if any(each.best(self._name, self._wanted) is not None for each in workers):
             return BusError("partition", f"every worker that offers {asked} was lost")
-        found = available_versions(workers, self._name)
-        if not found:
+        offered = {version for each in workers for version in each.offers.get(self._name, ())}
+        if not offered:
             return BusError("not_found", f"nobody offers {asked}", outcome="unknown_tool")
-        return BusError(
-            "schema_mismatch",
-            f"{self._name} is not offered in version {version_text(self._wanted)}, but in {', '.join(found)}",
-            outcome="unknown_tool",
-            available=found,
-        )
+        return other_version_error(self._name, self._wanted, offered)

@@ -6,15 +6,14 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct, field
 
 from handrail.core.errors import BusError, HandrailError
-from handrail.node.bus.descriptor import CapabilityDescriptor
 from handrail.node.bus.interfaces import CapabilityOffer
-from handrail.node.bus.versions import Version, satisfies, version_of, version_text
+from handrail.node.bus.versions import Version, satisfies, version_of
 from handrail.node.nats.link import Arrived, NatsLink, NoListener
 from handrail.node.nats.mailbox import Mailbox
 from handrail.node.nats.messages import NatsDescribe, NatsDescribed, NatsSubjects
@@ -162,12 +161,9 @@ class WorkerDirectory:
         if not isinstance(answer, NatsDescribed):
             self.forget(known.worker)
             return []
-        return [offer for each in answer.offers if (offer := _offer(answer.node_id, each)) is not None]
-
-
-def available_versions(workers: list[KnownWorker], name: str) -> list[str]:
-    """The versions that there are, as text."""
-    return [version_text(each) for each in sorted({each for known in workers for each in known.offers.get(name, ())})]
+        return [
+            offer for each in answer.offers if (offer := CapabilityOffer.from_dict(answer.node_id, each)) is not None
+        ]
 
 
 def _known(info: MicroInfo, now: float) -> KnownWorker:
@@ -185,20 +181,3 @@ def _known(info: MicroInfo, now: float) -> KnownWorker:
         offers=offers,
         facts=facts,
     )
-
-
-def _offer(node_id: str, shown: dict[str, Any]) -> CapabilityOffer | None:
-    """An offer as another node tells it; None if it cannot be read."""
-    try:
-        version = version_of(shown.get("version", ""))
-        rest = {key: value for key, value in shown.items() if key not in ("version", "schema_hash", "in_flight")}
-        descriptor = msgspec.convert({**rest, "version": version}, CapabilityDescriptor)
-        return CapabilityOffer(
-            node_id=node_id,
-            descriptor=descriptor,
-            schema_hash=str(shown.get("schema_hash", "")),
-            in_flight=int(shown.get("in_flight", 0)),
-        )
-    except (msgspec.MsgspecError, HandrailError, TypeError, ValueError):
-        logger.warning("an offer of a worker on NATS cannot be read; it is passed over")
-        return None

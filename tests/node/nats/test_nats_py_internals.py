@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from nats.aio.client import Client
 
-from handrail.node.nats.direct_io import publish_directly, subscribe_directly
 from handrail.node.nats.link import NatsLink
+from handrail.node.nats.nats_py_internals import new_client, publish_directly, subscribe_directly
 from tests.node.nats.nats_fixtures import NatsServer
 
 
@@ -19,12 +20,12 @@ async def test_a_message_is_heard_as_it_is_read_and_written_as_it_is_sent(shared
         await link.flush()
 
         assert publish_directly(client, "quick.one", b"hello", "back"), (
-            "nats-py writes in another way now: look at quick.py"
+            "nats-py writes in another way now: look at nats_py_internals.py"
         )
         async with asyncio.timeout(10):
             message = await got
         assert (message.subject, message.data, message.reply) == ("quick.one", b"hello", "back")
-        assert type(subscription._pending_queue).__name__ == "_Straight"
+        assert type(subscription._pending_queue).__name__ == "_DirectQueue"
         assert subscription.pending_msgs == 0
 
 
@@ -85,3 +86,8 @@ async def test_what_waits_to_be_written_comes_first(shared: NatsServer) -> None:
 
 def test_another_library_writes_in_its_usual_way() -> None:
     assert not publish_directly(object(), "quick.one", b"x")
+
+
+def test_the_client_still_says_its_first_word_where_it_is_checked_that_it_is_encrypted() -> None:
+    assert "_connect_command" in vars(Client), "nothing would keep a password from being sent in clear"
+    assert new_client()._connect_command.__name__ == "checked"

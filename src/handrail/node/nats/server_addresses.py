@@ -1,26 +1,18 @@
-"""What nats-py needs around it: addresses that are checked, ends that are sure, errors that tell no secret."""
+"""The addresses of NATS servers, and errors of reaching them that tell no secret."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from handrail.core.errors import BusError, UsageError
-
-if TYPE_CHECKING:
-    from nats.aio.client import Client
+from handrail.node.nats.nats_py_internals import NOT_ENCRYPTED
 
 _SCHEMES = ("nats", "tls", "ws", "wss")
 _REFUSED = "it does not let us in"
-_PLAIN = "NotEncrypted"
 _ASKED = "it asks for a certificate of ours"
 _ASKING = ("certificate required", "certificate_required", "bad certificate", "unknown ca")
 """What a server says, by TLS, of a client whose certificate is missing or not good."""
-_PATIENCE = 0.05
-"""Seconds before a task that did not hear is told once more."""
 
 
 def split_addresses(text: str) -> tuple[str, ...]:
@@ -54,7 +46,9 @@ def trouble_kind(error: Exception) -> str:
     said = str(error).lower()
     if any(each in said for each in _ASKING):
         return _ASKED
-    return _REFUSED if "authorization" in said or "authentication" in said else type(error).__name__
+    if "authorization" in said or "authentication" in said:
+        return _REFUSED
+    return NOT_ENCRYPTED if str(error) == NOT_ENCRYPTED else type(error).__name__
 
 
 def unreachable_error(troubles: set[str]) -> BusError:
@@ -63,35 +57,10 @@ def unreachable_error(troubles: set[str]) -> BusError:
     if _ASKED in troubles:
         why = "the NATS server asks for a certificate, and was shown none that it takes"
         return BusError("partition", f"{why}; name one that it takes by nats_cert and nats_key under [node]")
-    if _PLAIN in troubles:
+    if NOT_ENCRYPTED in troubles:
         why = "the NATS server does not encrypt, and tls:// in its address, or a file for TLS, says that it has to"
         return BusError("partition", f"{why}; nothing was sent to it: give the server its certificate")
     if any(each.startswith("SSLCert") for each in troubles):
         why = "the certificate of the NATS server is signed by nobody that is known here"
         return BusError("partition", f"{why}; name its authority's file by nats_ca under [node], or in SSL_CERT_FILE")
     return BusError("partition", f"no NATS server can be reached: {', '.join(sorted(troubles))}")
-
-
-async def stop_task(task: asyncio.Task[None]) -> None:
-    """End it. nats-py loses a cancellation now and then, and would go on connecting for ever."""
-    while not task.done():
-        task.cancel()
-        await asyncio.wait({task}, timeout=_PATIENCE)
-
-
-async def close_client(client: Client) -> None:
-    try:
-        with contextlib.suppress(Exception):  # whatever it says, it is thrown away
-            await client.close()
-    finally:
-        # Where nats-py fails or is cancelled on the way, it calls itself closed and leaves its connection open.
-        writer = getattr(getattr(client, "_transport", None), "_bare_io_writer", None)
-        if writer is not None and not writer.is_closing():
-            writer.transport.abort()
-
-
-async def flush_client(client: Client) -> None:
-    """Until the server has everything that was sent and subscribed to before."""
-    # nats-py writes its PING past what still waits to be written: only the second one comes after it.
-    await client.flush()
-    await client.flush()
