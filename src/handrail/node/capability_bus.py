@@ -222,8 +222,7 @@ class CapabilityBus:
         self, name: str, wanted: VersionReq, body: Any, terms: CallTerms, channel: FrameStream | None
     ) -> CapabilityResponse:
         started, result, response = self._clock.monotonic(), "ok", None
-        asked = BusCall(self, name, body, terms.from_now(), terms.call_id or self._new_id("call"))
-        asked.channel = channel
+        asked = BusCall(self, name, body, terms.from_now(), terms.call_id or self._new_id("call"), channel)
         self.under_way += 1
         try:
             asked.wanted = version_of(wanted)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from handrail.core.calls import ToolResult
 from handrail.core.context import LiveObject
 from handrail.core.errors import BusError
+from handrail.core.redact import Secret
 from handrail.node.bus.call_trace import CallTraceEvent
 from handrail.node.bus.capability_providers import CapabilityProvider
-from handrail.node.bus.request import CallTerms
+from handrail.node.bus.request import Caller, CallTerms
 from handrail.node.bus.streams import CapabilityResponse, FrameStream
 from handrail.node.bus.versions import Version, version_text
 
@@ -18,53 +20,45 @@ if TYPE_CHECKING:
     from handrail.node.bus.interfaces import Bus
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class BusCall(LiveObject):
     """A call on its way: who asks for what, how, and what came of it that a result of the executor cannot hold."""
 
-    __slots__ = (
-        "body",
-        "bus",
-        "bytes_in",
-        "bytes_out",
-        "call_id",
-        "caller",
-        "channel",
-        "ended",
-        "error",
-        "name",
-        "provider",
-        "terms",
-        "token",
-        "trace_id",
-        "wanted",
-        "who",
-    )
+    bus: Bus
+    name: str
+    body: dict[str, Any]
+    terms: CallTerms
+    """As the call came; its deadline is one for all who are asked."""
+    call_id: str
+    """The caller's, or one that was drawn for it."""
+    channel: FrameStream | None
+    caller: Caller = field(init=False)
+    """The caller as it is known, once it is admitted."""
+    token: Secret | None = field(init=False)
+    trace_id: str = field(init=False)
+    wanted: Version = (0, 0)
+    provider: CapabilityProvider | None = None
+    """Who answered, or was to."""
+    error: BusError | None = None
+    """What the handler raised, with all that it said."""
+    ended: ToolResult | None = None
+    """What became of it when its caller was gone."""
+    bytes_in: int = 0
+    bytes_out: int = 0
 
-    def __init__(self, bus: Bus, name: str, body: Any, terms: CallTerms, call_id: str) -> None:
-        self.bus = bus
-        self.name = name
-        self.body: dict[str, Any] = body if type(body) is dict else _object(body)
-        self.terms = terms
-        """As the call came; its deadline is one for all who are asked."""
+    def __post_init__(self) -> None:
+        terms, trace = self.terms, self.terms.trace
+        if type(self.body) is not dict:
+            self.body = _object(self.body)
         self.caller = terms.caller
-        """The caller as it is known, once it is admitted."""
-        self.call_id = call_id
-        """The caller's, or one that was drawn for it."""
         self.token = terms.token or terms.caller.token
-        self.who = None if terms.session_id is None else (terms.caller.id, terms.session_id, name)
-        """Whose calls go to the same provider."""
-        trace = terms.trace
-        self.trace_id = trace.split("-")[1][:32] if trace and trace.count("-") >= 3 else call_id
-        self.wanted: Version = (0, 0)
-        self.channel: FrameStream | None = None
-        self.provider: CapabilityProvider | None = None
-        """Who answered, or was to."""
-        self.error: BusError | None = None
-        """What the handler raised, with all that it said."""
-        self.ended: ToolResult | None = None
-        """What became of it when its caller was gone."""
-        self.bytes_in = 0
-        self.bytes_out = 0
+        self.trace_id = trace.split("-")[1][:32] if trace and trace.count("-") >= 3 else self.call_id
+
+    @property
+    def who(self) -> tuple[str, str, str] | None:
+        """Whose calls go to the same provider; None is that any provider will do."""
+        session = self.terms.session_id
+        return None if session is None else (self.terms.caller.id, session, self.name)
 
 
 def ended_call_trace(

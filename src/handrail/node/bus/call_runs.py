@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from handrail.core.canonical import digest
 from handrail.core.errors import HandrailError
@@ -33,19 +34,17 @@ IDLE = 600.0
 logger = logging.getLogger(__name__)
 
 
+@dataclass(slots=True, eq=False)
 class BusRun:
-    __slots__ = ("bytes", "calls", "id", "last", "left", "part", "tools", "under_way")
-
-    def __init__(self, id: str, tools: RegisteredTools, part: int = 0) -> None:
-        self.id = id
-        self.tools = tools
-        self.part = part
-        self.calls = 0
-        self.bytes = 0
-        self.under_way = 0
-        self.last = 0.0
-        self.left = False
-        """Whether it gets no more calls, and ends with the last of those under way."""
+    id: str
+    tools: RegisteredTools
+    part: int = 0
+    calls: int = 0
+    bytes: int = 0
+    under_way: int = 0
+    last: float = 0.0
+    left: bool = False
+    """Whether it gets no more calls, and ends with the last of those under way."""
 
 
 class BusRuns:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec import Struct, to_builtins
@@ -34,15 +35,13 @@ class CallTraceEvent(Struct, frozen=True, kw_only=True):
         return told
 
 
+@dataclass(slots=True)
 class CapabilityTally:
     """What is counted of one capability, for as long as the node lives."""
 
-    __slots__ = ("calls", "errors", "ok")
-
-    def __init__(self) -> None:
-        self.calls = 0
-        self.ok = 0
-        self.errors: Counter[str] = Counter()
+    calls: int = 0
+    ok: int = 0
+    errors: Counter[str] = field(default_factory=Counter)
 
 
 class TraceRing:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from handrail.core.errors import BusError, UsageError
@@ -21,35 +22,30 @@ _REMEMBERED = 64
 """Nodes that are gone."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class CapabilityProvider:
     """One capability of one node, and how it has been doing."""
 
-    __slots__ = ("bus", "descriptor", "frames", "health", "in_flight", "is_tool", "node_id", "predicate", "tool")
+    descriptor: CapabilityDescriptor
+    node_id: str
+    _: KW_ONLY
+    tool: Tool | None = None
+    """What runs here; None of one that another node has."""
+    is_tool: bool = False
+    """Whether it was a tool before it was a capability: then `input` are its arguments."""
+    predicate: Predicate | None = None
+    bus: Bus | None = None
+    """The way to it; None is this node."""
+    in_flight: int = 0
+    health: ProviderHealth = field(default_factory=ProviderHealth)
+    frames: dict[str, Validator] = field(init=False)
+    """By the event of a frame, what holds its data to what the capability promises."""
 
-    def __init__(
-        self,
-        descriptor: CapabilityDescriptor,
-        node_id: str,
-        *,
-        tool: Tool | None = None,
-        is_tool: bool = False,
-        predicate: Predicate | None = None,
-        bus: Bus | None = None,
-    ) -> None:
-        self.descriptor = descriptor
-        self.node_id = node_id
-        self.tool = tool
-        """What runs here; None of one that another node has."""
-        self.is_tool = is_tool
-        """Whether it was a tool before it was a capability: then `input` are its arguments."""
-        self.predicate = predicate
-        self.bus = bus
-        """The way to it; None is this node."""
-        self.in_flight = 0
-        self.health = ProviderHealth()
+    def __post_init__(self) -> None:
+        promised = (self.descriptor.stream_schema or {}) if self.bus is None else {}
+        named = f"frames of {self.descriptor.full_name}"
         self.frames = {
-            event: Validator(schema, f"the {event!r} frames of {descriptor.full_name}", root="(data)")
-            for event, schema in ((descriptor.stream_schema or {}) if bus is None else {}).items()
+            event: Validator(schema, f"the {event!r} {named}", root="(data)") for event, schema in promised.items()
         }
 
     @property
@@ -72,8 +68,10 @@ class CapabilityProvider:
         return all(_chosen(self.descriptor.params.get(name), value) for name, value in params.items())
 
     def check_frame(self, event: str, data: dict[str, Any]) -> None:
-        """Raises:
-        BusError: The handler sent what its descriptor does not promise; that is its bug, not the caller's.
+        """Holds a frame to what the descriptor promises.
+
+        Raises:
+            BusError: The handler sent something else; that is its bug, not the caller's.
         """
         validator = self.frames.get(event)
         if validator is None:
@@ -102,8 +100,10 @@ class CapabilityRegistry:
         self._by_name: dict[str, list[CapabilityProvider]] = {}
 
     def add(self, provider: CapabilityProvider) -> None:
-        """Raises:
-        UsageError: It is there already.
+        """Adds a provider of this node.
+
+        Raises:
+            UsageError: It is there already.
         """
         known = self._by_name.setdefault(provider.descriptor.name, [])
         if any(each.descriptor.version == provider.descriptor.version for each in known):
@@ -112,8 +112,10 @@ class CapabilityRegistry:
         known.append(provider)
 
     def remove(self, name: str, version: Version) -> CapabilityProvider:
-        """Raises:
-        UsageError: It is not there.
+        """Removes a provider and returns it.
+
+        Raises:
+            UsageError: It is not there.
         """
         known = self._by_name.get(name, [])
         for provider in known:
@@ -165,7 +167,7 @@ class ConnectedPeer:
         return frozenset(each.node_id for each in self.providers.values())
 
     def lose(self) -> None:
-        """It cannot be asked; that is news the first time."""
+        """Marks the peer as unreachable, and counts the loss the first time."""
         if not self.is_lost:
             self.is_lost = True
             self.losses += len(self.nodes)

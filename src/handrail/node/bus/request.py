@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
@@ -99,50 +100,27 @@ class CallChannel(Protocol):
         ...
 
 
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class RouteRequest:
     """The body, checked; on whose behalf; until when; and the way back."""
 
-    __slots__ = (
-        "_bus",
-        "_channel",
-        "body",
-        "call_id",
-        "caller",
-        "capability",
-        "context",
-        "session_id",
-        "stream",
-        "trace_id",
-        "version",
-    )
+    capability: str
+    version: Version
+    body: dict[str, Any]
+    caller: Caller
+    context: Context
+    """With depth, deadline (of the loop's clock) and the scopes of everything above."""
+    call_id: str
+    bus: Bus
+    """The bus that the call is on. What is called for the caller goes by `call`, which passes on its terms."""
+    channel: CallChannel | None = None
+    session_id: str | None = None
+    trace_id: str = ""
 
-    def __init__(
-        self,
-        *,
-        capability: str,
-        version: Version,
-        body: dict[str, Any],
-        caller: Caller,
-        context: Context,
-        call_id: str,
-        bus: Bus,
-        channel: CallChannel | None = None,
-        session_id: str | None = None,
-        trace_id: str = "",
-    ) -> None:
-        self.capability = capability
-        self.version = version
-        self.body = body
-        self.caller = caller
-        self.context = context
-        """With depth, deadline (of the loop's clock) and the scopes of everything above."""
-        self.call_id = call_id
-        self.session_id = session_id
-        self.trace_id = trace_id
-        self.stream = channel is not None
+    @property
+    def stream(self) -> bool:
         """Whether somebody reads the frames. They may be sent in any case."""
-        self._bus = bus
-        self._channel = channel
+        return self.channel is not None
 
     @property
     def params(self) -> dict[str, Any]:
@@ -154,7 +132,7 @@ class RouteRequest:
 
     @property
     def interactive(self) -> bool:
-        return self._channel is not None and self._channel.interactive
+        return self.channel is not None and self.channel.interactive
 
     @property
     def remaining(self) -> float | None:
@@ -165,14 +143,14 @@ class RouteRequest:
 
     async def send(self, event: str, data: dict[str, Any]) -> None:
         """Send one frame, of an event that the stream schema names, to whoever listens."""
-        if self._channel is not None:
-            await self._channel.send(event, data)
+        if self.channel is not None:
+            await self.channel.send(event, data)
 
     async def answer(self, tool_call_id: str) -> dict[str, Any]:
         """Wait for what the caller says to a tool call that was sent to it. Only where it is `interactive`."""
-        if self._channel is None:
+        if self.channel is None:
             raise RuntimeError("nobody can answer here: the call is not interactive")
-        return await self._channel.answer(tool_call_id)
+        return await self.channel.answer(tool_call_id)
 
     async def call(
         self, capability: str, version_req: VersionReq, body: Mapping[str, Any], **options: Any
@@ -183,7 +161,7 @@ class RouteRequest:
             BusError: As `Bus.call`.
         """
         try:
-            return await self._bus.call(capability, version_req, body, **{**self.passed_on(), **options})
+            return await self.bus.call(capability, version_req, body, **{**self.passed_on(), **options})
         except BusError as error:
             error.is_nested = True
             raise

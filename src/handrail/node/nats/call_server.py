@@ -8,6 +8,7 @@ import hashlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Protocol
 
 import msgspec
@@ -68,29 +69,21 @@ class CallAuthenticator(Protocol):
         ...
 
 
+@dataclass(eq=False, repr=False)
 class NatsCallServer:
     """Everything that calls of one worker have in common."""
 
-    def __init__(
-        self,
-        bus: Bus,
-        link: NatsLink,
-        table: ServedCallTable,
-        *,
-        worker: str,
-        authenticator: CallAuthenticator,
-        find: Callable[[str, Version], CapabilityDescriptor | None],
-        refresh: Callable[[], Awaitable[None]],
-        counts: Callable[[str], CapabilityCounts],
-    ) -> None:
-        self._bus = bus
-        self._link = link
-        self._table = table
-        self._worker = worker
-        self._authenticator = authenticator
-        self._find = find
-        self._refresh = refresh
-        self._counts = counts
+    bus: Bus
+    link: NatsLink
+    table: ServedCallTable
+    _: KW_ONLY
+    worker: str
+    authenticator: CallAuthenticator
+    find: Callable[[str, Version], CapabilityDescriptor | None]
+    refresh: Callable[[], Awaitable[None]]
+    counts: Callable[[str], CapabilityCounts]
+
+    def __post_init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._untold: list[ServedCall] = []
         self._bell: asyncio.TimerHandle | None = None
@@ -101,23 +94,23 @@ class NatsCallServer:
         try:
             end = await self._ended(call, request)
         except AskAnotherWorker as elsewhere:
-            self._table.drop(call)
+            self.table.drop(call)
             for reply in call.replies:
-                await self._link.send(reply, NatsBusy(worker=self._worker, error=elsewhere.error.to_dict()))
+                await self.link.send(reply, NatsBusy(worker=self.worker, error=elsewhere.error.to_dict()))
             return
         except JoinedKnownCall:
             return
         if not call.begun:
-            self._table.unname(call)
+            self.table.unname(call)
         if call.descriptor is not None:
-            counts = self._counts(call.descriptor.full_name)
+            counts = self.counts(call.descriptor.full_name)
             counts.requests += 1
             counts.errors += isinstance(end, NatsFailure)
             counts.nanoseconds += time.perf_counter_ns() - started
         try:
             await call.settle(end)
         finally:
-            self._table.settle(call)
+            self.table.settle(call)
 
     async def _ended(self, call: ServedCall, request: NatsRequest) -> NatsResult | NatsFailure:
         self._untold.append(call)
@@ -145,20 +138,20 @@ class NatsCallServer:
         self._untold = [call for call in waiting if call.started > old]
         self._bell = self._loop.call_later(_AT_ONCE, self._ring) if self._untold else None
         for call in waiting:
-            if call.started <= old and call.ref in self._table.running:
-                self._link.later(self._accept(call))
+            if call.started <= old and call.ref in self.table.running:
+                self.link.later(self._accept(call))
 
     async def _accept(self, call: ServedCall) -> None:
         call.told = True
         for reply in call.replies:
-            await self._link.send(reply, call.sign(NatsAccepted))
+            await self.link.send(reply, call.sign(NatsAccepted))
 
     async def _run(self, call: ServedCall, request: NatsRequest) -> NatsResult:
         _check(request)
         wanted = version_of(request.version)
-        if (descriptor := self._find(request.capability, wanted)) is None:
-            await self._refresh()
-            descriptor = self._find(request.capability, wanted)
+        if (descriptor := self.find(request.capability, wanted)) is None:
+            await self.refresh()
+            descriptor = self.find(request.capability, wanted)
         call.descriptor = descriptor
         if descriptor is None:
             raise AskAnotherWorker(BusError("not_found", f"{request.capability}@{request.version} is not served here"))
@@ -179,9 +172,9 @@ class NatsCallServer:
         terms = _terms(call, request, caller)
         if request.stream:
             await self._accept(call)
-            return await self._streamed(call, self._bus.stream(request.capability, wanted, body, terms=terms))
+            return await self._streamed(call, self.bus.stream(request.capability, wanted, body, terms=terms))
         try:
-            return NatsResult(seq=0, body=await self._bus.call(request.capability, wanted, body, terms=terms))
+            return NatsResult(seq=0, body=await self.bus.call(request.capability, wanted, body, terms=terms))
         except BusError as error:
             raise _or_elsewhere(call, error) from error
 
@@ -202,7 +195,7 @@ class NatsCallServer:
         await self._accept(call)
         try:
             with contextlib.suppress(TimeoutError):
-                async with time_limit(self._link.pace.lease):
+                async with time_limit(self.link.pace.lease):
                     go = await call.go
                     return self._begin(call, go)
         finally:
@@ -215,7 +208,7 @@ class NatsCallServer:
         return go.body
 
     def _authenticate(self, request: NatsRequest, body: dict[str, Any]) -> Caller:
-        return self._authenticator.authenticate(
+        return self.authenticator.authenticate(
             signed_fields(request), canonical_json(body) if request.signature else b""
         )
 
@@ -224,29 +217,29 @@ class NatsCallServer:
         owner = caller.id if request.signature else f"{caller.id} {call.replies[0].rpartition('.')[0]}"
         if request.body is None or not call.what:
             call.what = _hashed(request, body)
-        first = self._table.by_key((owner, request.call_id))
+        first = self.table.by_key((owner, request.call_id))
         if first is None:
-            self._table.name(call, (owner, request.call_id))
+            self.table.name(call, (owner, request.call_id))
             return
         if _same(first.what) != _same(call.what):
             raise BusError(
                 "bad_request", f"the call id {request.call_id[:40]!r} was used for another call; take a new one"
             )
-        self._table.drop(call)
+        self.table.drop(call)
         first.join(request, call.replies[0])
-        self._table.join(first, request)
+        self.table.join(first, request)
         await first.again(0, call.replies[0])
         raise JoinedKnownCall
 
     async def _promise(self, call: ServedCall, descriptor: CapabilityDescriptor) -> None:
         """A place for a call that may be begun only once: afterwards it could not go elsewhere."""
-        if self._table.full:
+        if self.table.full:
             raise AskAnotherWorker(
                 BusError("capacity_exceeded", "too many side effects to remember", retry_after_ms=1000)
             )
-        offers = await self._bus.discover(descriptor.name)
+        offers = await self.bus.discover(descriptor.name)
         taken = [each.in_flight for each in offers if each.local and each.descriptor.version == descriptor.version]
-        running = self._table.running.values()
+        running = self.table.running.values()
         promised = sum(each.promised and each.descriptor == descriptor for each in running)
         if max(promised, *taken, 0) >= descriptor.max_concurrent:
             raise AskAnotherWorker(BusError("capacity_exceeded", f"{descriptor.full_name} is busy", retry_after_ms=100))

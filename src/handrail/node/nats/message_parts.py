@@ -6,6 +6,7 @@ import hashlib
 import os
 import struct
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
 from handrail.core.errors import BusError
 
@@ -41,15 +42,13 @@ def split_payload(payload: bytes, limit: int) -> Iterator[bytes]:
         yield head + payload[index * size : (index + 1) * size]
 
 
+@dataclass(slots=True, eq=False)
 class _PartialMessage:
-    __slots__ = ("checksum", "count", "parts", "size", "touched")
-
-    def __init__(self, count: int, checksum: bytes, now: float) -> None:
-        self.count = count
-        self.checksum = checksum
-        self.parts: list[bytes] = []
-        self.size = 0
-        self.touched = now
+    count: int
+    checksum: bytes
+    touched: float
+    parts: list[bytes] = field(default_factory=list)
+    size: int = 0
 
 
 class PartAssembler:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -31,39 +32,31 @@ class CapabilityCounts(msgspec.Struct):
     nanoseconds: int = 0
 
 
+@dataclass(eq=False, repr=False)
 class MicroResponder:
-    def __init__(
-        self,
-        link: NatsLink,
-        subjects: NatsSubjects,
-        *,
-        worker: str,
-        node_id: str,
-        counts: Callable[[str], CapabilityCounts],
-        refresh: Callable[[], Awaitable[None]],
-    ) -> None:
-        """`refresh` brings what is told up to date."""
-        self._link = link
-        self._subjects = subjects
-        self._worker = worker
-        self._node_id = node_id
-        self._counts = counts
-        self._refresh = refresh
-        self._offers: list[CapabilityOffer] = []
-        self._revision = 0
-        self._listening: list[SubjectListener] = []
-        self._started = ""
+    link: NatsLink
+    subjects: NatsSubjects
+    _: KW_ONLY
+    worker: str
+    node_id: str
+    counts: Callable[[str], CapabilityCounts]
+    refresh: Callable[[], Awaitable[None]]
+    """Brings what is told up to date."""
+    _offers: list[CapabilityOffer] = field(default_factory=list)
+    _revision: int = 0
+    _listening: list[SubjectListener] = field(default_factory=list)
+    _started: str = ""
 
     async def start(self) -> None:
         self._started = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
         answers = {"PING": self._ping, "INFO": self._info, "STATS": self._stats}
         for verb, answer in answers.items():
             heard = partial(self._in_time, answer)
-            for tail in ("", f".{self._subjects.service}", f".{self._subjects.service}.{self._worker}"):
-                self._listening.append(await self._link.listen(f"$SRV.{verb}{tail}", heard))
+            for tail in ("", f".{self.subjects.service}", f".{self.subjects.service}.{self.worker}"):
+                self._listening.append(await self.link.listen(f"$SRV.{verb}{tail}", heard))
 
     def _in_time(self, answer: Callable[[Msg], Coroutine[Any, Any, None]], message: Msg) -> None:
-        self._link.later(answer(message))
+        self.link.later(answer(message))
 
     async def stop(self) -> None:
         await asyncio.gather(*(each.leave() for each in self._listening))
@@ -73,17 +66,17 @@ class MicroResponder:
         """Tell callers what there is now. What is told is served already: subscriptions are flushed before."""
         self._offers = offers
         self._revision += 1
-        await self._link.send_bytes(self._subjects.news, msgspec.json.encode(self.info(gone=gone)))
+        await self.link.send_bytes(self.subjects.news, msgspec.json.encode(self.info(gone=gone)))
 
     def info(self, *, gone: bool = False) -> MicroInfo:
         return MicroInfo(
-            name=self._subjects.service,
-            id=self._worker,
+            name=self.subjects.service,
+            id=self.worker,
             description="Capabilities of a handrail node.",
             metadata={
-                "node_id": self._node_id,
+                "node_id": self.node_id,
                 "revision": str(self._revision),
-                "direct": self._subjects.worker(self._worker),
+                "direct": self.subjects.worker(self.worker),
                 **({"gone": "1"} if gone else {}),
             },
             endpoints=[self._endpoint(each) for each in self._offers],
@@ -93,7 +86,7 @@ class MicroResponder:
         shown = offer.descriptor
         return MicroEndpoint(
             name=f"{shown.name}_{version_text(shown.version)}".replace(".", "_"),
-            subject=self._subjects.capability(shown.name, shown.version),
+            subject=self.subjects.capability(shown.name, shown.version),
             queue_group=QUEUE,
             metadata={
                 "capability": shown.name,
@@ -109,7 +102,7 @@ class MicroResponder:
         await self._answer(message, _named(self.info(), "ping"))
 
     async def _info(self, message: Msg) -> None:
-        await self._refresh()
+        await self.refresh()
         await self._answer(message, self.info())
 
     async def _stats(self, message: Msg) -> None:
@@ -118,7 +111,7 @@ class MicroResponder:
         await self._answer(message, {**_named(info, "stats"), **figures})
 
     def _figures(self, endpoint: MicroEndpoint) -> dict[str, Any]:
-        counts = self._counts(f"{endpoint.metadata['capability']}@{endpoint.metadata['version']}")
+        counts = self.counts(f"{endpoint.metadata['capability']}@{endpoint.metadata['version']}")
         return {
             "name": endpoint.name,
             "subject": endpoint.subject,
@@ -132,7 +125,7 @@ class MicroResponder:
 
     async def _answer(self, message: Msg, said: Any) -> None:
         if message.reply:
-            await self._link.send_bytes(message.reply, msgspec.json.encode(said))
+            await self.link.send_bytes(message.reply, msgspec.json.encode(said))
 
 
 def _named(info: MicroInfo, what: str) -> dict[str, Any]:

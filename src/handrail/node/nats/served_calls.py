@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from dataclasses import InitVar, dataclass, field
 
 from msgspec.structs import replace
 
@@ -25,81 +26,56 @@ from handrail.node.nats.messages import (
     encode_nats_message,
 )
 
-Key = tuple[str, str]
+CallKey = tuple[str, str]
 """Whose call it is, and its id."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class ServedCall:
     """One call, and everybody who asked for it: usually one."""
 
-    __slots__ = (
-        "_bounded",
-        "_credit",
-        "_kept",
-        "_link",
-        "_used",
-        "_window",
-        "_worker",
-        "begun",
-        "cancelled",
-        "deadline",
-        "descriptor",
-        "go",
-        "gone",
-        "gone_since",
-        "key",
-        "promised",
-        "refs",
-        "replies",
-        "seq",
-        "settled_at",
-        "size",
-        "started",
-        "stream",
-        "task",
-        "told",
-        "waiting",
-        "what",
-    )
+    link: NatsLink
+    request: InitVar[NatsRequest]
+    reply: InitVar[str]
+    worker: str
+    started: float
+    replies: list[str] = field(init=False)
+    refs: list[str] = field(init=False)
+    descriptor: CapabilityDescriptor | None = None
+    key: CallKey | None = None
+    what: bytes = b""
+    """What was asked: the request itself where it is short, else a hash of the call."""
+    task: asyncio.Task[None] | None = None
+    go: asyncio.Future[NatsGo] | None = None
+    """Where our caller's word is waited for."""
+    stream: CallStream | None = None
+    told: bool = False
+    """Whether the caller knows that it is here."""
+    waiting: bool = False
+    promised: bool = False
+    """Whether it has a place, though the bus does not know yet."""
+    begun: bool = False
+    cancelled: bool = False
+    settled_at: float | None = None
+    deadline: float | None = None
+    seq: int = 0
+    size: int = 0
+    """Bytes that are kept to be sent again."""
+    gone_since: float | None = None
+    gone: set[str] = field(default_factory=set)
+    """Of whom the server said so since the last heartbeat, by their refs."""
+    _window: int = field(init=False)
+    _used: int = 0
+    _bounded: bool = True
+    _kept: deque[tuple[int, bytes]] = field(default_factory=deque)
+    _credit: asyncio.Event | None = None
 
-    def __init__(self, link: NatsLink, request: NatsRequest, reply: str, worker: str, now: float) -> None:
-        self._link = link
-        self._worker = worker
-        self._window = request.window
-        self.replies = [reply]
-        self.refs = [request.ref]
-        self.descriptor: CapabilityDescriptor | None = None
-        self.key: Key | None = None
-        self.what = b""
-        """What was asked: the request itself where it is short, else a hash of the call."""
-        self.task: asyncio.Task[None] | None = None
-        self.go: asyncio.Future[NatsGo] | None = None
-        """Where our caller's word is waited for."""
-        self.stream: CallStream | None = None
-        self.started = now
-        self.told = False
-        """Whether the caller knows that it is here."""
-        self.waiting = False
-        self.promised = False
-        """Whether it has a place, though the bus does not know yet."""
-        self.begun = False
-        self.cancelled = False
-        self.settled_at: float | None = None
-        self.deadline: float | None = None
-        self.seq = 0
-        self.size = 0
-        """Bytes that are kept to be sent again."""
-        self.gone_since: float | None = None
-        self.gone: set[str] = set()
-        """Of whom the server said so since the last heartbeat, by their refs."""
-        self._used = 0
-        self._bounded = True
-        self._kept: deque[tuple[int, bytes]] = deque()
-        self._credit: asyncio.Event | None = None
+    def __post_init__(self, request: NatsRequest, reply: str) -> None:
+        self.replies, self.refs, self._window = [reply], [request.ref], request.window
 
     @property
     def ref(self) -> str:
-        """Of who asked first."""
+        """The reference of the request that first asked for this call."""
         return self.refs[0]
 
     @property
@@ -112,11 +88,11 @@ class ServedCall:
         return self.begun and self.descriptor is not None and self.descriptor.side_effects
 
     def sign(self, kind: type[NatsAccepted] = NatsHeartbeat) -> NatsAccepted:
-        """That it is here, and how it stands. Of what is not known yet the worst is said: its caller may act on it."""
+        """The heartbeat (or acceptance) of this call; fields not known yet have their most cautious value."""
         known = self.descriptor
         return kind(
-            worker=self._worker,
-            lease_ms=round(self._link.pace.lease * 1000),
+            worker=self.worker,
+            lease_ms=round(self.link.pace.lease * 1000),
             retriable=known is not None and known.retriable,
             side_effects=known is None or known.side_effects,
             waits=self.waiting,
@@ -129,15 +105,15 @@ class ServedCall:
             self._credit = self._credit or asyncio.Event()
             self._credit.clear()
             await self._credit.wait()
-        await self._send(NatsChunk(seq=self.seq + 1, event=event, data=data, worker=self._worker))
+        await self._send(NatsChunk(seq=self.seq + 1, event=event, data=data, worker=self.worker))
 
     async def settle(self, end: NatsResult | NatsFailure) -> None:
         try:
-            await self._send(replace(end, seq=self.seq + 1, worker=self._worker))
+            await self._send(replace(end, seq=self.seq + 1, worker=self.worker))
         except BusError as error:  # too large to be sent at all
             outcome: Outcome = "in_doubt" if self.in_doubt else "failed"
             told = BusError("internal_error", f"its answer is {error.message}", outcome=outcome)
-            await self._send(NatsFailure(seq=self.seq + 1, error=told.to_dict(), worker=self._worker))
+            await self._send(NatsFailure(seq=self.seq + 1, error=told.to_dict(), worker=self.worker))
 
     async def _send(self, message: NatsChunk | NatsResult | NatsFailure) -> None:
         payload = encode_nats_message(message)
@@ -147,13 +123,13 @@ class ServedCall:
         self._kept.append((self.seq, payload))
         self.size += len(payload)
         for reply in self.replies:
-            await self._link.send_bytes(reply, payload)
+            await self.link.send_bytes(reply, payload)
 
     async def beat(self, gone: str) -> None:
         """A sign of life. `gone` is where the server says that nobody hears it."""
         payload = encode_nats_message(self.sign())
         for reply, ref in zip(self.replies, self.refs, strict=True):
-            await self._link.send_bytes(reply, payload, f"{gone}.{ref}")
+            await self.link.send_bytes(reply, payload, f"{gone}.{ref}")
 
     def use(self, upto: int) -> None:
         self._used = max(self._used, min(upto, self.seq))
@@ -176,12 +152,12 @@ class ServedCall:
         if not kept and self.settled_at is not None:
             lost = BusError("partition", "it has ended, and its answer is no longer kept", outcome="in_doubt")
             kept = [
-                (self.seq, encode_nats_message(NatsFailure(seq=self.seq, error=lost.to_dict(), worker=self._worker)))
+                (self.seq, encode_nats_message(NatsFailure(seq=self.seq, error=lost.to_dict(), worker=self.worker)))
             ]
         if not kept:
-            await self._link.send(reply, self.sign())
+            await self.link.send(reply, self.sign())
         for _, payload in kept:
-            await self._link.send_bytes(reply, payload)
+            await self.link.send_bytes(reply, payload)
 
     async def cancel(self) -> None:
         """End it, once; what it ends with is sent as ever."""
@@ -233,7 +209,7 @@ class ServedCallTable:
         self._effects = effects
         self._most_bytes = most_bytes
         self._by_ref: dict[str, ServedCall] = {}
-        self._by_key: dict[Key, ServedCall] = {}
+        self._by_key: dict[CallKey, ServedCall] = {}
         self.running: dict[str, ServedCall] = {}
         self._reads = BoundedMemory[str, ServedCall](recent, on_forget=lambda ref, call: self.drop(call))
         self._done: dict[str, ServedCall] = {}
@@ -244,13 +220,13 @@ class ServedCallTable:
     def by_ref(self, ref: str) -> ServedCall | None:
         return self._by_ref.get(ref)
 
-    def by_key(self, key: Key) -> ServedCall | None:
+    def by_key(self, key: CallKey) -> ServedCall | None:
         return self._by_key.get(key)
 
     def add(self, call: ServedCall) -> None:
         self._by_ref[call.ref] = self.running[call.ref] = call
 
-    def name(self, call: ServedCall, key: Key) -> None:
+    def name(self, call: ServedCall, key: CallKey) -> None:
         """Known from now on by whose it is and its id."""
         call.key = key
         self._by_key[key] = call
@@ -259,7 +235,7 @@ class ServedCallTable:
         self._by_ref[request.ref] = call
 
     def drop(self, call: ServedCall) -> None:
-        """It never was."""
+        """Removes a call as if it had never arrived."""
         self.running.pop(call.ref, None)
         self._reads.pop(call.ref, None)
         self._done.pop(call.ref, None)
