@@ -14,8 +14,6 @@ import re
 import shutil
 import sqlite3
 import tempfile
-import time
-from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -23,6 +21,7 @@ from typing import Literal
 
 from handrail.core.errors import JournalError, UsageError
 from handrail.core.keyfile import sync_folder
+from handrail.core.sqlite_retry import primary_code, retry_while_busy
 from handrail.journal.journal_files import (
     check_log_present,
     check_not_lost,
@@ -92,12 +91,12 @@ def connect(
     except (OSError, sqlite3.Error) as error:
         raise explain_failure(path, error) from error
     try:
-        _patiently(partial(_configure, connection, path), patience)
+        retry_while_busy(partial(_configure, connection, path), patience)
         meta = read_meta(connection)
         name = meta.get("origin") or origin or default_origin(path)
         if signer is None:
             signer = own_signer(path, name) if meta else Signer.load_or_create(key_file(path), name)
-        _patiently(partial(_create, connection, name, signer), patience)
+        retry_while_busy(partial(_create, connection, name, signer), patience)
         unmark_creation(path)
         _check_format(connection, path)
         _check_key(connection, path, signer)
@@ -120,18 +119,6 @@ def _create_file(path: Path) -> None:
     """
     if not os.access(path, os.R_OK | os.W_OK):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-
-
-def _patiently(step: Callable[[], None], patience: float) -> None:
-    """Do it when others let us. SQLite waits for most locks itself, but not for the one that makes a new file a WAL."""
-    end = time.monotonic() + patience
-    while True:
-        try:
-            return step()
-        except sqlite3.OperationalError as error:
-            if primary_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
-                raise
-            time.sleep(0.005)
 
 
 def connect_existing(path: Path, mode: Literal["ro", "rw"], patience: float = 10) -> sqlite3.Connection:
@@ -202,11 +189,6 @@ def explain_failure(path: Path, error: sqlite3.Error | OSError | UnicodeDecodeEr
             what = f"{what}, {error.sqlite_errorname}"  # it says which of reading, writing and syncing failed
     way_out = _WAYS_OUT.get(code, "SQLite refused")
     return JournalError(f"the journal {str(path)!r}: {way_out} ({what})")
-
-
-def primary_code(error: sqlite3.Error) -> int:
-    """What kind of failure it was; errors of the sqlite3 module itself have no code."""
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 def key_file(path: Path) -> Path:

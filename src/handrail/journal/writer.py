@@ -16,8 +16,9 @@ from pathlib import Path
 
 from handrail.core.errors import BrokenProof, JournalError
 from handrail.core.events import ConfirmationAnswered
+from handrail.core.sqlite_retry import primary_code
 from handrail.journal.confirmations import NOTED, FirstAnswers
-from handrail.journal.database import FATAL, JournalBusy, connect, explain_failure, primary_code, read_meta
+from handrail.journal.database import FATAL, JournalBusy, connect, explain_failure, read_meta
 from handrail.journal.entry import NO_PREVIOUS, EntryDraft, leaf_position, seal_entry
 from handrail.journal.journal_files import JournalFileWatch
 from handrail.journal.keys import Signer

@@ -4,7 +4,16 @@
     bus.register(CapabilityDescriptor(name="echo.say"), say)
     await bus.call("echo.say", (1, 0), {"input": {"text": "hello"}})
 
-It is no server. HTTP and NATS are doors to it: they find out who asks, and pass that on explicitly.
+It is no server. HTTP and NATS are doors to it: they find out who asks, and pass that on explicitly, as `CallTerms`.
+
+A call takes these steps, which stand below in this order:
+
+1. `call` and `stream` make terms of their options; `_serve_and_trace` counts the call and notes how it ended.
+2. `_admit_and_route` finds who offers the capability, asks admission who the caller is, and keeps a call that must not
+   run twice to one provider (`call_placements.py`).
+3. `_try_providers` asks one provider after the other, as long as nothing was begun by the one before.
+4. `_call_provider` checks trust, schema, depth and time. A capability of this node is run by its executor, once for
+   each id that a caller gave (`local_calls.py`); another node is asked on behalf of the caller (`remote_calls.py`).
 """
 
 from __future__ import annotations
@@ -116,7 +125,7 @@ class CapabilityBus:
         Raises:
             UsageError: It is registered already, or it cannot work as it is described.
         """
-        self._place(descriptor).add(descriptor, handler, predicate, self.registry, self._node_id)
+        self._executor_of(descriptor).add(descriptor, handler, predicate, self.registry, self._node_id)
 
     register_capability = register
 
@@ -158,7 +167,7 @@ class CapabilityBus:
         """
         provider = self.registry.remove(name, version)
         self.schema.forget(provider.descriptor)
-        self._place(provider.descriptor).remove(provider)
+        self._executor_of(provider.descriptor).remove(provider)
 
     async def connect(self, remote: Bus, *, refresh: float = 30.0, keep: bool = False, name: str = "") -> None:
         """Let calls go to another bus too, for what it has; it is asked again from time to time.
@@ -196,7 +205,7 @@ class CapabilityBus:
     async def call(
         self, capability: str, version_req: VersionReq, body: Mapping[str, Any], **options: Unpack[CallOptions]
     ) -> dict[str, Any]:
-        return (await self._served(capability, version_req, body, CallTerms.of(options), None)).to_dict()
+        return (await self._serve_and_trace(capability, version_req, body, CallTerms.of(options), None)).to_dict()
 
     def stream(
         self, capability: str, version_req: VersionReq, body: Mapping[str, Any], **options: Unpack[StreamOptions]
@@ -204,7 +213,7 @@ class CapabilityBus:
         terms = CallTerms.of(options)
 
         async def serve(stream: FrameStream) -> CapabilityResponse:
-            response = await self._served(capability, version_req, body, terms, stream)
+            response = await self._serve_and_trace(capability, version_req, body, terms, stream)
             return CapabilityResponse(None, response.meta) if stream.hides_output else response
 
         return FrameStream(serve, interactive=terms.interactive)
@@ -218,7 +227,7 @@ class CapabilityBus:
         }
         return await self.call(request.capability, request.version, request.body, **options)
 
-    async def _served(
+    async def _serve_and_trace(
         self, name: str, wanted: VersionReq, body: Any, terms: CallTerms, channel: FrameStream | None
     ) -> CapabilityResponse:
         started, result, response = self._clock.monotonic(), "ok", None
@@ -226,7 +235,7 @@ class CapabilityBus:
         self.under_way += 1
         try:
             asked.wanted = version_of(wanted)
-            response = await self._answered(asked)
+            response = await self._admit_and_route(asked)
             ms = round((self._clock.monotonic() - started) * 1000, 3)
             response = CapabilityResponse(response.output, {**response.meta, "ms": ms})
             return response
@@ -240,7 +249,7 @@ class CapabilityBus:
             self.under_way -= 1
             self._note(asked, result, (self._clock.monotonic() - started) * 1000, response)
 
-    async def _answered(self, asked: BusCall) -> CapabilityResponse:
+    async def _admit_and_route(self, asked: BusCall) -> CapabilityResponse:
         if self._closed:
             raise BusError("partition", "this node is closing", retry_after_ms=1_000)
         name, params = asked.name, asked.body.get("params")
@@ -252,13 +261,13 @@ class CapabilityBus:
         asked.caller = await admit(self._admission, asked, routes[0].descriptor)
         key = (asked.caller.id, asked.call_id)
         if alone is not None:
-            routes = [self._had(key, routes, alone)]
+            routes = [self._provider_that_had(key, routes, alone)]
         if not self._peers.any or asked.terms.call_id is None or may_run_again(routes):
-            return await self._first_of(routes, asked)
+            return await self._try_providers(routes, asked)
         with await self._placed.turn(key, asked.terms.depth, asked.terms.deadline):
             if (before := self._placed.providers.get(key)) is not None:
                 routes = [pinned_provider(before, known, asked)]
-            return await self._first_of(routes, asked, key)
+            return await self._try_providers(routes, asked, key)
 
     def _routes(
         self, asked: BusCall, known: list[CapabilityProvider], params: dict[str, Any]
@@ -271,14 +280,16 @@ class CapabilityBus:
                 raise
             return alone.providers, alone
 
-    def _had(self, key: Key, providers: list[CapabilityProvider], alone: ProvidersSuspended) -> CapabilityProvider:
+    def _provider_that_had(
+        self, key: Key, providers: list[CapabilityProvider], alone: ProvidersSuspended
+    ) -> CapabilityProvider:
         before = self._placed.providers.get(key)
         for each in providers:
-            if each is before or (each.is_local and self._place(each.descriptor).knows(key)):
+            if each is before or (each.is_local and self._executor_of(each.descriptor).knows(key)):
                 return each
         raise alone
 
-    async def _first_of(
+    async def _try_providers(
         self, routes: list[CapabilityProvider], asked: BusCall, key: Key | None = None
     ) -> CapabilityResponse:
         """What the first gives who gives something. `key` is that of a call which must not run twice."""
@@ -290,7 +301,7 @@ class CapabilityBus:
             if key is not None:
                 self._placed.providers[key] = provider
             try:
-                response = await self._at(provider, asked)
+                response = await self._call_provider(provider, asked)
             except BusError as error:
                 if not is_elsewhere(error, provider.descriptor):
                     raise
@@ -304,22 +315,22 @@ class CapabilityBus:
                 return response
         raise failed or AssertionError("there is somebody to ask")
 
-    def _place(self, descriptor: CapabilityDescriptor) -> LocalCapabilities:
+    def _executor_of(self, descriptor: CapabilityDescriptor) -> LocalCapabilities:
         return self._local if descriptor.recorded else self._unrecorded
 
-    async def _at(self, provider: CapabilityProvider, asked: BusCall) -> CapabilityResponse:
+    async def _call_provider(self, provider: CapabilityProvider, asked: BusCall) -> CapabilityResponse:
         context = check_trust_and_right(provider.descriptor, asked)
         if asked.channel is not None:
             asked.channel.serves(provider)
         if provider.bus is None:
-            return await self._place(provider.descriptor).call(provider, asked, context)
+            return await self._executor_of(provider.descriptor).call(provider, asked, context)
         if (refusal := check_reach(context, self.max_depth)) is not None:
             raise refusal
         return await forward_call(
-            provider, provider.bus, asked, self._known_as(asked.caller, provider.bus), context, self._clock
+            provider, provider.bus, asked, self._caller_shown_to(asked.caller, provider.bus), context, self._clock
         )
 
-    def _known_as(self, caller: Caller, bus: Bus) -> Caller:
+    def _caller_shown_to(self, caller: Caller, bus: Bus) -> Caller:
         """Who asks another node. Over a wire this program signs; a bus beside this one would take it for its own."""
         if caller.trust != "self" or not isinstance(bus, CapabilityBus):
             return caller

@@ -107,8 +107,10 @@ class LocalCapabilities:
         return key in self._replays
 
     async def call(self, provider: CapabilityProvider, asked: BusCall, context: Context) -> CapabilityResponse:
-        """Raises:
-        BusError: It gave no response.
+        """Runs a call, once for each id that its caller gave.
+
+        Raises:
+            BusError: It gave no response.
         """
         body, encoded = asked.body, encode_or_empty(asked.body)
         asked.bytes_in = len(encoded)
@@ -119,19 +121,21 @@ class LocalCapabilities:
         if (refusal := check_reach(context, self.policy.max_depth)) is not None:
             raise self._first(provider, asked, refusal)
         if asked.terms.call_id is None:
-            return await self._run(provider, asked, context, asked.call_id)
+            return await self._run_with_capacity(provider, asked, context, asked.call_id)
         same = hashlib.sha256(provider.descriptor.full_name.encode() + b"\0" + encoded).digest()
         return await self._replays.once(
             (asked.caller.id, asked.call_id),
             same,
-            lambda id: self._run(provider, asked, context, id),
+            lambda id: self._run_with_capacity(provider, asked, context, id),
             # A tool knows one call from another by a key that is drawn for each: it cannot tell that it ran before.
             again=provider.descriptor.retriable and not (provider.is_tool and provider.descriptor.side_effects),
-            ended=lambda: _ended(provider, asked),
+            ended=lambda: _answer_after_cancel(provider, asked),
             until=context.deadline,
         )
 
-    async def _run(self, provider: CapabilityProvider, asked: BusCall, context: Context, id: str) -> CapabilityResponse:
+    async def _run_with_capacity(
+        self, provider: CapabilityProvider, asked: BusCall, context: Context, id: str
+    ) -> CapabilityResponse:
         descriptor = provider.descriptor
         if provider.in_flight >= descriptor.max_concurrent:
             raise self._first(provider, asked, _full(provider))
@@ -140,25 +144,10 @@ class LocalCapabilities:
             self._executor.renew(RegisteredTools(dict.fromkeys(self._tools.values())))
         if asked.channel is not None:  # an answer from memory has no frames: then its output is told
             asked.channel.hides_output = descriptor.stream_schema is not None
-        started, ok = self._clock.monotonic(), False
-        provider.in_flight += 1
-        try:
-            response = await self._invoked(provider, asked, context, id)
-            ok = True
-            return response
-        except BusError as error:
-            # The words of a tool that could not do what it was asked are for its caller: the tool is well.
-            ok = not is_fault(error, asked) or (provider.is_tool and error.outcome == "failed")
-            raise
-        except asyncio.CancelledError:
-            ok = True
-            raise
-        finally:
-            provider.in_flight -= 1
-            now = self._clock.monotonic()
-            provider.health.note(ok, (now - started) * 1000, now)
+        with provider.serving(self._clock, lambda error: _is_own_fault(provider, asked, error)):
+            return await self._run_in_record(provider, asked, context, id)
 
-    async def _invoked(
+    async def _run_in_record(
         self, provider: CapabilityProvider, asked: BusCall, context: Context, id: str
     ) -> CapabilityResponse:
         if provider.tool is None:
@@ -171,7 +160,7 @@ class LocalCapabilities:
         try:
             await self._runs.free(run)
             context = msgspec.structs.replace(context, run=run.id)
-            result = await self._settled(call, context, asked)
+            result = await self._invoke(call, context, asked)
             response = response_of(provider, asked, result)
             asked.bytes_out = len(encode_or_empty(response.output))
             return response
@@ -182,9 +171,9 @@ class LocalCapabilities:
         finally:
             self._runs.end(run, asked.bytes_in + asked.bytes_out)
 
-    async def _settled(self, call: ToolCall, context: Context, asked: BusCall) -> ToolResult:
+    async def _invoke(self, call: ToolCall, context: Context, asked: BusCall) -> ToolResult:
         try:
-            return await self._executor.invoke(call, context, _heard(asked.channel))
+            return await self._executor.invoke(call, context, _progress_to(asked.channel))
         except asyncio.CancelledError:
             if asked.terms.call_id is not None:  # whoever asks again is told what became of it
                 asked.ended = await self._executor.result_of_left_call(call, context)
@@ -200,7 +189,7 @@ class LocalCapabilities:
         await self._executor.aclose()
 
 
-def _heard(channel: FrameStream | None) -> Emit:
+def _progress_to(channel: FrameStream | None) -> Emit:
     if channel is None:
         return ignore_event
 
@@ -211,7 +200,12 @@ def _heard(channel: FrameStream | None) -> Emit:
     return heard
 
 
-def _ended(provider: CapabilityProvider, asked: BusCall) -> CapabilityResponse | BusError | None:
+def _is_own_fault(provider: CapabilityProvider, asked: BusCall, error: BusError) -> bool:
+    # The words of a tool that could not do what it was asked are for its caller: the tool is well.
+    return is_fault(error, asked) and not (provider.is_tool and error.outcome == "failed")
+
+
+def _answer_after_cancel(provider: CapabilityProvider, asked: BusCall) -> CapabilityResponse | BusError | None:
     try:
         return None if asked.ended is None else response_of(provider, asked, asked.ended)
     except BusError as error:
@@ -250,7 +244,7 @@ def _unrecorded(provider: CapabilityProvider, error: JournalError) -> BusError:
 
 
 def encode_or_empty(value: object) -> bytes:
-    """As JSON; nothing of what has no JSON form, which is refused later with the reason."""
+    """The value as JSON, or no bytes if it has no JSON form: that is refused later, with the reason."""
     try:
         return _encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError):

@@ -32,22 +32,16 @@ async def forward_call(
             f"{provider.descriptor.full_name} is outside what {asked.caller.id!r} may call",
             outcome="forbidden",
         )
-    started, ok = clock.monotonic(), True
-    provider.in_flight += 1
     try:
-        return await _answered(bus, asked, caller, context)
+        with provider.serving(clock, lambda error: is_fault(error, asked)):
+            return await _call_or_stream(bus, asked, caller, context)
     except BusError as error:
-        ok = not is_fault(error, asked)
         if error.code not in WIRE:
             raise closed_error(error) from error
         raise
-    finally:
-        provider.in_flight -= 1
-        now = clock.monotonic()
-        provider.health.note(ok, (now - started) * 1000, now)
 
 
-async def _answered(bus: Bus, asked: BusCall, caller: Caller, context: Context) -> CapabilityResponse:
+async def _call_or_stream(bus: Bus, asked: BusCall, caller: Caller, context: Context) -> CapabilityResponse:
     # One hop deeper, so that nodes which know each other do not send a call round.
     terms = replace(asked.terms, caller=caller, token=asked.token, depth=context.depth + 1, call_id=asked.call_id)
     if asked.channel is None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from asyncio import CancelledError
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from handrail.core.errors import BusError, UsageError
+from handrail.core.ports import Clock
 from handrail.node.bus.descriptor import CapabilityDescriptor
 from handrail.node.bus.interfaces import Bus, CapabilityOffer, Predicate
 from handrail.node.bus.provider_health import ProviderHealth
@@ -47,6 +50,22 @@ class CapabilityProvider:
         self.frames = {
             event: Validator(schema, f"the {event!r} {named}", root="(data)") for event, schema in promised.items()
         }
+
+    @contextmanager
+    def serving(self, clock: Clock, is_fault: Callable[[BusError], bool]) -> Iterator[None]:
+        """Counts one call under way, and notes how it went. What is not the provider's fault counts as well done."""
+        started, ok = clock.monotonic(), False
+        self.in_flight += 1
+        try:
+            yield
+            ok = True
+        except (BusError, CancelledError) as error:
+            ok = isinstance(error, CancelledError) or not is_fault(error)
+            raise
+        finally:
+            self.in_flight -= 1
+            now = clock.monotonic()
+            self.health.note(ok, (now - started) * 1000, now)
 
     @property
     def is_local(self) -> bool:

@@ -11,23 +11,11 @@ from handrail.core.errors import BusError, Forbidden, MissingExtra, TimedOut, To
 from handrail.core.invocation import Invocation
 from handrail.node.bus.interfaces import Bus
 from handrail.node.bus.request import CallTerms
-from handrail.node.bus.stream_frame import DONE, ERROR, RESULT
-from handrail.node.bus.wire_codes import REFUSALS
+from handrail.node.bus.wire_codes import REFUSALS, WIRE
 from handrail.tools.definition import Binding, ToolDefinition
 from handrail.tools.tool import Tool
 
-_MAY_NOT = frozenset(
-    {
-        "unauthorized",
-        "invalid_signature",
-        "revoked",
-        "federation_forbidden",
-        "token_invalid",
-        "token_expired",
-        "token_revoked",
-        "token_scope_insufficient",
-    }
-)
+_MAY_NOT = frozenset({code for code, wire in WIRE.items() if wire.http in (401, 403)} | {"token_expired"})
 """Codes that say that the caller may not."""
 TOOLS_CALL = "llm.tools.call"
 
@@ -129,11 +117,11 @@ class BoundCapability:
                 match frame.event:
                     case "progress":
                         _report(invocation, frame.data)
-                    case event if event == RESULT:
+                    case "result":
                         output = frame.data
-                    case event if event == ERROR:
+                    case "error":
                         raise BusError.from_dict(frame.data)
-                    case event if event == DONE:
+                    case "done":
                         return output
         raise BusError("partition", "the stream broke off", outcome="in_doubt")
 

@@ -33,7 +33,8 @@ from handrail.core.events import (
 )
 from handrail.core.ids import NewId
 from handrail.core.messages import StopReason, Usage
-from handrail.node.bus.stream_frame import DONE, ERROR, StreamFrame
+from handrail.node.bus.stream_frame import StreamFrame
+from handrail.node.bus.wire_codes import WIRE
 from handrail.node.chat.extras import extra_event, extra_frames
 from handrail.node.chat.messages import read_artefacts, write_artefacts, write_call
 
@@ -90,7 +91,8 @@ class ChatFrameWriter:
                 yield self._delta(id, name, piece)
             case CallRequested(call=call, artefacts=artefacts):
                 if call.id not in self._begun:
-                    text = call.arguments if isinstance(call.arguments, str) else _text(call.arguments)
+                    given = call.arguments
+                    text = given if isinstance(given, str) else msgspec.json.encode(given).decode()
                     yield self._delta(call.id, call.name, text)
                 yield "tool_call", write_call(call, artefacts)
             case CitationAdded() | MediaAdded() | ServiceCallMade():
@@ -121,8 +123,10 @@ class ChatFrameReader:
         """Of calls, by id: it is on the first delta, and some nodes leave it off the call itself."""
 
     def events(self, frame: StreamFrame) -> Iterator[ModelEvent]:
-        """Raises:
-        ModelError: The frame says that the reply failed, or cannot be read.
+        """The events that a frame tells of.
+
+        Raises:
+            ModelError: The frame says that the reply failed, or cannot be read.
         """
         data = frame.data
         try:
@@ -137,9 +141,9 @@ class ChatFrameReader:
                     yield CallDelta(call_id=id, name=name, arguments=_words(data["arguments_delta"]))
                 case "tool_call":
                     yield self._call(data)
-                case event if event == DONE:
+                case "done":
                     yield _finished(data)
-                case event if event == ERROR:
+                case "error":
                     raise model_error(BusError.from_dict(data))
                 case event:
                     if (extra := extra_event(event, data)) is not None:
@@ -175,48 +179,27 @@ def _words(value: Any) -> str:
     return value
 
 
-def _text(arguments: dict[str, Any]) -> str:
-    return msgspec.json.encode(arguments).decode()
-
-
-_REFUSED = frozenset(
-    {
-        "bad_request",
-        "schema_mismatch",
-        "not_found",
-        "not_implemented",
-        "unauthorized",
-        "invalid_signature",
-        "revoked",
-        "expired",
-        "token_invalid",
-        "token_expired",
-        "token_revoked",
-        "token_scope_insufficient",
-        "federation_forbidden",
-        "not_federated",
-    }
-)
+_REFUSED = frozenset(code for code, wire in WIRE.items() if wire.http in (400, 401, 403, 404, 410, 501))
+"""Codes of a request that would be refused again."""
 _UNAVAILABLE = frozenset({"capacity_exceeded", "partition", "timeout", "cancelled"})
 
 
 def model_error(error: BusError) -> ModelError:
     """An error of the bus as whoever asks a model knows it; the error itself is its cause."""
-    delay = None if error.retry_after_ms is None else error.retry_after_ms / 1000
-    words = str(error)
-    found: ModelError
-    if error.details.get("reason") == BROKEN_CHOICE:
-        found = BrokenChoice(words)
-    elif error.code == "rate_limited":
-        found = RateLimited(words, retry_after=delay)
-    elif error.code in _REFUSED:
-        found = RequestRefused(words)
-    elif error.code in _UNAVAILABLE:
-        found = ModelUnavailable(words, retry_after=delay)
-    else:
-        found = ModelError(words)
+    found = _model_error(error)
     found.__cause__ = error
     return found
+
+
+def _model_error(error: BusError) -> ModelError:
+    delay = None if error.retry_after_ms is None else error.retry_after_ms / 1000
+    if error.details.get("reason") == BROKEN_CHOICE:
+        return BrokenChoice(str(error))
+    if error.code == "rate_limited":
+        return RateLimited(str(error), retry_after=delay)
+    if error.code in _UNAVAILABLE:
+        return ModelUnavailable(str(error), retry_after=delay)
+    return (RequestRefused if error.code in _REFUSED else ModelError)(str(error))
 
 
 def bus_error(error: ModelError) -> BusError:
@@ -225,10 +208,8 @@ def bus_error(error: ModelError) -> BusError:
     match error:
         case BrokenChoice():
             return BusError("internal_error", words, reason=BROKEN_CHOICE)
-        case RateLimited(retry_after=None):
-            return BusError("rate_limited", words)
-        case RateLimited(retry_after=float() | int() as delay):
-            return BusError("rate_limited", words, retry_after_ms=round(delay * 1000))
+        case RateLimited(retry_after=delay):
+            return BusError("rate_limited", words, retry_after_ms=None if delay is None else round(delay * 1000))
         case RequestRefused(status=404):
             return BusError("not_found", words)
         case RequestRefused(status=401 | 403):

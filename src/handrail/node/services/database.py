@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-import time
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from handrail.core.errors import BusError, UsageError
+from handrail.core.sqlite_retry import primary_code, retry_while_busy
 from handrail.sessions.store.content import make_folder
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class Database:
         except (OSError, sqlite3.Error) as error:
             raise UsageError(f"{str(path)!r} cannot be opened ({error}); choose another path") from error
         try:
-            _patiently(partial(_prepare, self._connection, tables, kind), patience)
+            retry_while_busy(partial(_prepare, self._connection, tables, kind), patience)
         except sqlite3.Error as error:
             self._connection.close()
             raise UsageError(f"{str(path)!r} cannot be used ({error}); choose another path") from error
@@ -92,14 +92,10 @@ def _whole(connection: sqlite3.Connection, begin: str, work: Work[T]) -> T:
 
 
 def _explained(error: sqlite3.Error) -> BusError:
-    code = _code(error)
+    code = primary_code(error)
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return BusError("capacity_exceeded", "others are writing; ask again", retry_after_ms=1000)
     return BusError("internal_error", f"the service cannot use its data: {_FULL.get(code, str(error))}")
-
-
-def _code(error: sqlite3.Error) -> int:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 def _prepare(connection: sqlite3.Connection, tables: str, kind: str) -> None:
@@ -120,15 +116,3 @@ def _prepare(connection: sqlite3.Connection, tables: str, kind: str) -> None:
             inside.execute(statement)
 
     _whole(connection, "BEGIN IMMEDIATE", create)
-
-
-def _patiently(step: Callable[[], None], patience: float) -> None:
-    """SQLite waits for most locks itself, but not for the one that makes a new file a WAL."""
-    end = time.monotonic() + patience
-    while True:
-        try:
-            return step()
-        except sqlite3.OperationalError as error:
-            if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
-                raise
-            time.sleep(0.005)

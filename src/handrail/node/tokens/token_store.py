@@ -9,9 +9,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from msgspec import Struct
 
 from handrail.core.errors import BusError, UsageError
 from handrail.core.ports import Clock, SystemClock
+from handrail.core.sqlite_retry import retry_while_busy
 from handrail.node.tokens.token import CapabilityToken
 
 _TABLES = """
@@ -132,7 +132,7 @@ class TokenStore:
             return file.execute(asked, (node, self._clock.now() // 1000)).fetchone() is not None
 
     def revoke(self, id: str) -> None:
-        """Let a token be good no more, nor any that was made from it; or any of an issuer, by its id."""
+        """Revokes a token and every token derived from it, or, by the id of an issuer, all tokens of that issuer."""
         with self._writing() as file:
             file.execute("INSERT OR IGNORE INTO revoked VALUES (?, ?)", (id, self._clock.now()))
 
@@ -173,7 +173,7 @@ class TokenStore:
         self._file.execute("COMMIT")
         if version > _FORMAT or (tables and not version):
             raise sqlite3.DatabaseError("it is another database, or a later handrail made it")
-        _patiently(lambda: self._file.execute("PRAGMA journal_mode = WAL"), patience)
+        retry_while_busy(lambda: self._file.execute("PRAGMA journal_mode = WAL"), patience)
         self._file.execute("PRAGMA synchronous = FULL")
         self._file.execute("BEGIN IMMEDIATE")
         for statement in _TABLES.split(";"):
@@ -214,19 +214,6 @@ class TokenStore:
 def _connected(path: Path | None, patience: float) -> sqlite3.Connection:
     name = ":memory:" if path is None else path
     return sqlite3.connect(name, timeout=patience, isolation_level=None, check_same_thread=False)
-
-
-def _patiently(step: Callable[[], object], patience: float) -> None:
-    """SQLite waits for most locks itself, but not for the one that makes a new file a WAL."""
-    end = time.monotonic() + patience
-    while True:
-        try:
-            step()
-            return
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
-                raise
-            time.sleep(0.005)
 
 
 def _token(claims: str) -> CapabilityToken:
