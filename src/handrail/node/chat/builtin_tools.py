@@ -10,11 +10,8 @@ import difflib
 from typing import Any
 
 from handrail.core.errors import UsageError
+from handrail.node.chat.schema import object_schema
 from handrail.tools.definition import Binding, ToolDefinition
-
-
-def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
 
 
 def _text(description: str, **more: Any) -> dict[str, Any]:
@@ -31,14 +28,14 @@ _ALL = (
         "Search the documents of a corpus and get the passages that fit best, each with its document and page. "
         "Use it for every question of fact that the corpus may answer, and answer from what it gives. "
         "(Suche, Dokumente, nachschlagen, Wissen)",
-        _object(
+        object_schema(
             {
                 "query": _text("What to look for, in words of the documents.", minLength=1),
                 "corpus": _text(
                     "The name of the corpus; list_corpora tells which there are.", pattern="^[a-z0-9][a-z0-9_.-]{0,99}$"
                 ),
                 "k": {"type": "integer", "minimum": 1, "maximum": 20, "default": 5, "description": "How many."},
-                "filter": _object(
+                "filter": object_schema(
                     {
                         "language": {**_LANGUAGE, "description": "Only documents in this language, as `de`."},
                         "min_year": {"type": "integer", "description": "Only documents of this year or later."},
@@ -54,13 +51,13 @@ _ALL = (
     ToolDefinition(
         "list_corpora",
         "Which corpora of documents there are to search, and how large they are. (Welche Sammlungen gibt es?)",
-        _object({}),
+        object_schema({}),
         binding=Binding("rag.list_corpora"),
     ),
     ToolDefinition(
         "translate",
         "Translate a text to another language. (Übersetzen, Übersetzung)",
-        _object(
+        object_schema(
             {
                 "text": _text("The text.", minLength=1),
                 "to": {**_LANGUAGE, "description": "The language to translate to, as `en` or `de`."},
@@ -76,7 +73,7 @@ _ALL = (
     ToolDefinition(
         "find_neighbour",
         "Who is there: the nodes of this community and what each can do. (Wer ist da? Nachbarn)",
-        _object({"capability": _text("Only those that offer this, as `rag.query`.")}),
+        object_schema({"capability": _text("Only those that offer this, as `rag.query`.")}),
         binding=Binding("peers.list"),
         untrusted=True,
     ),
@@ -84,7 +81,7 @@ _ALL = (
         "list_marketplace",
         "The posts on the community's marketplace: what people offer, request and announce. "
         "(Marktplatz, Angebote, Gesuche)",
-        _object(
+        object_schema(
             {
                 "category": {**_CATEGORY, "description": "Only posts of this kind."},
                 "tags": {**_TAGS, "description": "Only posts that have all of these."},
@@ -97,7 +94,7 @@ _ALL = (
     ToolDefinition(
         "describe_image",
         "What is in a picture: a caption, its text, its objects or tags. (Bild beschreiben, Foto, Text erkennen)",
-        _object(
+        object_schema(
             {
                 "image_cid": _text("The picture, by the cid of its blob: `blake3:…`."),
                 "task": {
@@ -116,7 +113,7 @@ _ALL = (
     ToolDefinition(
         "transcribe_audio",
         "What is said in a recording, as text. (Sprache zu Text, Aufnahme, Sprachnachricht)",
-        _object(
+        object_schema(
             {
                 "audio_cid": _text("The recording, by the cid of its blob: `blake3:…`."),
                 "language": {**_LANGUAGE, "description": "The language that is spoken."},
@@ -131,7 +128,7 @@ _ALL = (
         "post_to_marketplace",
         "Put a post on the community's marketplace, in the user's name. It is asked about before it is done. "
         "(Anzeige aufgeben, inserieren)",
-        _object(
+        object_schema(
             {
                 "category": _CATEGORY,
                 "title": _text("In a few words.", minLength=1, maxLength=200),
@@ -150,7 +147,7 @@ _ALL = (
         "send_message",
         "Send a message to one person of the community, in the user's name. It is asked about before it is done. "
         "(Nachricht senden)",
-        _object(
+        object_schema(
             {
                 "recipient": _text("The id of their node; find_neighbour tells it.", minLength=1),
                 "body": _text("The message.", minLength=1),

@@ -15,7 +15,8 @@ ROLES = ("system", "user", "assistant", "tool")
 MODALITIES = ("text", "vision")
 
 
-def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
+def object_schema(properties: dict[str, Any], *required: str) -> dict[str, Any]:
+    """An object with these fields and no others."""
     return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
 
 
@@ -24,11 +25,11 @@ _COUNT = {"type": "integer", "minimum": 0}
 _ARGUMENTS = {"type": ["object", "string"], "description": "An object; text only if the model wrote no JSON object."}
 _ARTEFACTS = {
     "type": "array",
-    "items": _object({"provider": _TEXT, "data": {}}, "provider", "data"),
+    "items": object_schema({"provider": _TEXT, "data": {}}, "provider", "data"),
     "description": "What the service behind the model wants back as it is.",
 }
-_CITATION = _object({"url": _TEXT, "title": _TEXT, "quote": _TEXT, "start": _COUNT, "end": _COUNT})
-_MEDIA = _object(
+_CITATION = object_schema({"url": _TEXT, "title": _TEXT, "quote": _TEXT, "start": _COUNT, "end": _COUNT})
+_MEDIA = object_schema(
     {
         "media_type": _TEXT,
         "name": _TEXT,
@@ -37,10 +38,10 @@ _MEDIA = _object(
     },
     "media_type",
 )
-_SERVICE_CALL = _object(
+_SERVICE_CALL = object_schema(
     {"id": _TEXT, "name": _TEXT, "arguments": {}, "result": {}, "failed": {"type": "boolean"}}, "id", "name"
 )
-_CALL = _object(
+_CALL = object_schema(
     {"id": _TEXT, "name": _TEXT, "arguments": _ARGUMENTS, "artefacts": _ARTEFACTS}, "id", "name", "arguments"
 )
 _PARTS = {
@@ -48,15 +49,15 @@ _PARTS = {
     "minItems": 1,
     "items": {
         "anyOf": [
-            _object({"type": {"const": "text"}, "text": _TEXT}, "type", "text"),
-            _object({"type": {"const": "image"}, "image_cid": _TEXT}, "type", "image_cid"),
+            object_schema({"type": {"const": "text"}, "text": _TEXT}, "type", "text"),
+            object_schema({"type": {"const": "image"}, "image_cid": _TEXT}, "type", "image_cid"),
         ]
     },
 }
 
 
 def _messages(content: dict[str, Any]) -> dict[str, Any]:
-    message = _object(
+    message = object_schema(
         {
             "role": {"enum": list(ROLES)},
             "content": content,
@@ -71,7 +72,7 @@ def _messages(content: dict[str, Any]) -> dict[str, Any]:
 
 
 _CHOICE = {
-    "anyOf": [{"enum": ["auto", "none", "required"]}, _object({"name": _TEXT}, "name")],
+    "anyOf": [{"enum": ["auto", "none", "required"]}, object_schema({"name": _TEXT}, "name")],
     "default": "auto",
 }
 
@@ -101,10 +102,10 @@ def request_schema(version: tuple[int, int], max_tools: int = MAX_TOOLS) -> dict
     else:
         params["properties"]["modalities"] = {"type": "array", "items": {"enum": list(MODALITIES)}}
     required = ["params", "input"] if version == V1 else ["input"]
-    return _object({"params": params, "input": _object(input, "messages")}, *required)
+    return object_schema({"params": params, "input": object_schema(input, "messages")}, *required)
 
 
-MESSAGE = _object(
+MESSAGE = object_schema(
     {
         "role": {"const": "assistant"},
         "content": _TEXT,
@@ -120,7 +121,7 @@ MESSAGE = _object(
     "role",
     "content",
 )
-RESPONSE = _object({"message": MESSAGE, "tool_calls": {"type": "array", "items": _CALL}}, "message")
+RESPONSE = object_schema({"message": MESSAGE, "tool_calls": {"type": "array", "items": _CALL}}, "message")
 
 STOP_REASONS = (
     "end",
@@ -134,14 +135,14 @@ STOP_REASONS = (
 _PROGRESS = {"current": {"type": ["number", "null"]}, "total": {"type": ["number", "null"]}, "stage": _TEXT}
 
 STREAM: dict[str, dict[str, Any]] = {
-    "token": _object({"text": _TEXT, "logprob": {"type": "number"}}, "text"),
-    "tool_call_delta": _object({"id": _TEXT, "name": _TEXT, "arguments_delta": _TEXT}, "id", "arguments_delta"),
+    "token": object_schema({"text": _TEXT, "logprob": {"type": "number"}}, "text"),
+    "tool_call_delta": object_schema({"id": _TEXT, "name": _TEXT, "arguments_delta": _TEXT}, "id", "arguments_delta"),
     "tool_call": _CALL,
     "citation": _CITATION,
     "media": _MEDIA,
     "service_call": _SERVICE_CALL,
-    "progress": _object(_PROGRESS),
-    "notice": _object({"text": _TEXT}, "text"),
+    "progress": object_schema(_PROGRESS),
+    "notice": object_schema({"text": _TEXT}, "text"),
     "done": {
         "type": "object",
         "properties": {

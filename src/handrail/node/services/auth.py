@@ -17,7 +17,7 @@ from handrail.core.ports import Clock, SystemClock
 from handrail.node.bus.descriptor import CapabilityDescriptor, is_trusted_enough
 from handrail.node.bus.interfaces import Handler
 from handrail.node.bus.request import RouteRequest
-from handrail.node.services.schema_parts import closed_object, request_schema_of
+from handrail.node.services.schema_parts import TEXT, array, closed_object, full_object, request_schema_of
 from handrail.node.tokens.identity import Identity
 from handrail.node.tokens.patterns import EVERYTHING, is_inside
 from handrail.node.tokens.scope import Scope
@@ -26,7 +26,7 @@ from handrail.node.tokens.token_store import IssuedToken, TokenStore
 
 _SCOPE = closed_object(
     {
-        "capabilities": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+        "capabilities": array(TEXT, minItems=1),
         "params_constraints": {"type": "object", "additionalProperties": {"type": "array"}},
         "rate_limit_per_minute": {"type": ["integer", "null"], "minimum": 1},
         "max_calls_total": {"type": ["integer", "null"], "minimum": 1},
@@ -153,16 +153,14 @@ _ISSUES = CapabilityDescriptor(
     name="auth.token.issue",
     description="Give a token: a part of the rights of the one that the call carries or, to anchors, a new one.",
     request_schema=request_schema_of(closed_object(_ISSUE, ["scope"])),
-    response_schema=closed_object(
-        {"token": {"type": "string", "writeOnly": True}, "claims": _CLAIMS}, ["token", "claims"]
-    ),
+    response_schema=full_object({"token": {"type": "string", "writeOnly": True}, "claims": _CLAIMS}),
     side_effects=True,
 )
 _REVOKES = CapabilityDescriptor(
     name="auth.token.revoke",
     description="Let a token, and every one that was made from it, be good no more.",
-    request_schema=request_schema_of(closed_object(_ID, ["jti"])),
-    response_schema=closed_object({"jti": {"type": "string"}, "revoked": {"type": "boolean"}}, ["jti", "revoked"]),
+    request_schema=request_schema_of(full_object(_ID)),
+    response_schema=full_object({"jti": TEXT, "revoked": {"type": "boolean"}}),
     side_effects=True,
     idempotent=True,
 )
@@ -170,7 +168,5 @@ _INTROSPECTS = CapabilityDescriptor(
     name="auth.token.introspect",
     description="Tell of a token by its id, or of all that the caller may know of: its rights, and whether it is good.",
     request_schema=request_schema_of(closed_object(_ID)),
-    response_schema=closed_object(
-        {"tokens": {"type": "array", "items": closed_object(_TOLD, list(_TOLD))}}, ["tokens"]
-    ),
+    response_schema=full_object({"tokens": array(full_object(_TOLD))}),
 )

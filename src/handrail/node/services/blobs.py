@@ -22,7 +22,7 @@ from handrail.node.bus.descriptor import CapabilityDescriptor
 from handrail.node.bus.interfaces import Handler
 from handrail.node.bus.request import RouteRequest
 from handrail.node.services.database import Database
-from handrail.node.services.schema_parts import CID, closed_object, request_schema_of
+from handrail.node.services.schema_parts import CID, closed_object, full_object, request_schema_of
 from handrail.sessions.store.content import make_folder, write_atomically
 
 MIB = 1024 * 1024
@@ -161,8 +161,9 @@ class BlobStore:
         return self._folder / digest[:2] / digest
 
 
-def _media_type() -> dict[str, Any]:
-    return {"type": "string", "pattern": "^[a-z0-9.+-]+/[a-zA-Z0-9.+-]+$", "maxLength": 100}
+_MEDIA_TYPE = {"type": "string", "pattern": "^[a-z0-9.+-]+/[a-zA-Z0-9.+-]+$", "maxLength": 100}
+_SIZE = {"type": "integer"}
+_NAMED = request_schema_of(full_object({"cid": CID}))
 
 
 def _put_descriptor(most: int) -> CapabilityDescriptor:
@@ -173,12 +174,12 @@ def _put_descriptor(most: int) -> CapabilityDescriptor:
         "description": "The bytes as base64url.",
     }
     shared = {"type": "boolean", "default": False, "description": "For everybody who may ask this node."}
-    fields = {"data": data, "media_type": _media_type(), "shared": shared}
+    fields = {"data": data, "media_type": _MEDIA_TYPE, "shared": shared}
     return CapabilityDescriptor(
         name="blob.put",
         description=f"Keep up to {most} bytes under the hash of them, so that other calls can name them.",
         request_schema=request_schema_of(closed_object(fields, ["data", "media_type"])),
-        response_schema=closed_object({"cid": CID, "size_bytes": {"type": "integer"}}, ["cid", "size_bytes"]),
+        response_schema=full_object({"cid": CID, "size_bytes": _SIZE}),
         params={"max_bytes": most},
         timeout_seconds=30,
         side_effects=True,
@@ -190,15 +191,14 @@ _GET = CapabilityDescriptor(
     name="blob.get",
     max_concurrent=64,
     description="The bytes of a blob that you put, or that is shared.",
-    request_schema=request_schema_of(closed_object({"cid": CID}, ["cid"])),
-    response_schema=closed_object(
+    request_schema=_NAMED,
+    response_schema=full_object(
         {
             "cid": CID,
-            "media_type": _media_type(),
-            "size_bytes": {"type": "integer"},
+            "media_type": _MEDIA_TYPE,
+            "size_bytes": _SIZE,
             "data": {"type": "string", "description": "The bytes as base64url, without padding."},
-        },
-        ["cid", "media_type", "size_bytes", "data"],
+        }
     ),
     timeout_seconds=30,
     untrusted=True,
@@ -208,10 +208,8 @@ _GET = CapabilityDescriptor(
 _DELETE = CapabilityDescriptor(
     name="blob.delete",
     description="Keep a blob that you put no longer, neither for you nor for whom you shared it with.",
-    request_schema=request_schema_of(closed_object({"cid": CID}, ["cid"])),
-    response_schema=closed_object(
-        {"deleted": {"type": "boolean", "description": "false: you have none of that name."}}, ["deleted"]
-    ),
+    request_schema=_NAMED,
+    response_schema=full_object({"deleted": {"type": "boolean", "description": "false: you have none of that name."}}),
     timeout_seconds=30,
     side_effects=True,
     idempotent=True,

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from handrail.core.errors import BusError
 from handrail.core.tasks import run_to_completion
 from handrail.node.bus.descriptor import CapabilityDescriptor
 from handrail.node.bus.interfaces import Bus, Handler, Predicate
 from handrail.node.bus.request import CallTerms, RouteRequest
-from handrail.node.services.author_names import author_name
-from handrail.node.services.event_log import EventDraft, EventLog, LoggedEvent, wire_time
-from handrail.node.services.schema_parts import CID, CLIENT_ID, LAMPORT, NODE, closed_object, request_schema_of
+from handrail.node.services import schema_parts as shape
+from handrail.node.services.event_log import EventDraft, EventLog, LoggedEvent, author_name, wire_time
 
 logger = logging.getLogger(__name__)
 
@@ -28,29 +27,23 @@ Listener = Callable[[dict[str, Any]], Awaitable[None]]
 _KIND = "chat.message"
 _AT_A_TIME = 1000
 """Messages that are looked at together when those that wait are tried again."""
-_ID = {"type": "string", "minLength": 1, "maxLength": 100}
-_TEXT = {"type": "string", "maxLength": 20_000}
-_ATTACHMENTS = {
-    "type": "array",
-    "maxItems": 16,
-    "items": closed_object({"cid": CID, "name": {"type": "string", "maxLength": 200}}, ["cid"]),
-}
-_DELIVERED = {"type": "string", "enum": ["direct", "forwarded", "queued"]}
-_RECEIPT = closed_object(
-    {"event_id": _ID, "lamport": LAMPORT, "delivered": _DELIVERED}, ["event_id", "lamport", "delivered"]
+_ID = shape.text(1, 100)
+_TEXT = shape.text(0, 20_000)
+_ATTACHMENTS = shape.array(shape.closed_object({"cid": shape.CID, "name": shape.text(0, 200)}, ["cid"]), maxItems=16)
+_RECEIPT = shape.full_object(
+    {"event_id": _ID, "lamport": shape.LAMPORT, "delivered": shape.choice(*get_args(Delivered))}
 )
-_TIME = {"type": "string", "format": "date-time"}
-_MESSAGE = closed_object(
+_MESSAGE = shape.closed_object(
     {
         "event_id": _ID,
-        "lamport": LAMPORT,
-        "from": NODE,
-        "on_behalf_of": {**NODE, "description": "For whom the sender says it sent this; nobody has checked it."},
-        "to": NODE,
+        "lamport": shape.LAMPORT,
+        "from": shape.NODE,
+        "on_behalf_of": {**shape.NODE, "description": "For whom the sender says it sent this; nobody has checked it."},
+        "to": shape.NODE,
         "body": _TEXT,
         "attachments": _ATTACHMENTS,
-        "created_at": _TIME,
-        "delivered_at": _TIME,
+        "created_at": shape.TIME,
+        "delivered_at": shape.TIME,
     },
     ["event_id", "lamport", "from", "to", "body", "attachments", "created_at"],
 )
@@ -59,9 +52,9 @@ SEND = CapabilityDescriptor(
     name="chat.send",
     max_concurrent=64,
     description="Send a message to one recipient, in your name.",
-    request_schema=request_schema_of(
-        closed_object(
-            {"client_id": CLIENT_ID, "recipient": NODE, "body": _TEXT, "attachments": _ATTACHMENTS},
+    request_schema=shape.request_schema_of(
+        shape.closed_object(
+            {"client_id": shape.CLIENT_ID, "recipient": shape.NODE, "body": _TEXT, "attachments": _ATTACHMENTS},
             ["recipient", "body"],
         )
     ),
@@ -73,27 +66,21 @@ HISTORY = CapabilityDescriptor(
     name="chat.history",
     max_concurrent=64,
     description="Your own messages, sent and received: the newest, or the next ones after a number.",
-    request_schema=request_schema_of(
-        closed_object(
+    request_schema=shape.request_schema_of(
+        shape.closed_object(
             {
-                "peer": {**NODE, "description": "Only those to and from this one."},
-                "since_lamport": LAMPORT,
-                "limit": {"type": "integer", "minimum": 1, "maximum": 500, "default": 200},
+                "peer": {**shape.NODE, "description": "Only those to and from this one."},
+                "since_lamport": shape.LAMPORT,
+                "limit": shape.whole(1, 500, default=200),
             }
         )
     ),
-    response_schema=closed_object({"messages": {"type": "array", "items": _MESSAGE}}, ["messages"]),
+    response_schema=shape.full_object({"messages": shape.array(_MESSAGE)}),
     trust_required="self",
     untrusted=True,
 )
-_DELIVER_INPUT = closed_object(
-    {
-        "event_id": _ID,
-        "lamport": LAMPORT,
-        "on_behalf_of": NODE,
-        "body": _TEXT,
-        "attachments": _ATTACHMENTS,
-    },
+_DELIVER_INPUT = shape.closed_object(
+    {"event_id": _ID, "lamport": shape.LAMPORT, "on_behalf_of": shape.NODE, "body": _TEXT, "attachments": _ATTACHMENTS},
     ["event_id", "lamport", "body"],
 )
 
@@ -103,7 +90,7 @@ def _deliver_descriptor(node_id: str) -> CapabilityDescriptor:
         name="chat.deliver",
         max_concurrent=64,
         description="Take a message for this node from another one.",
-        request_schema=request_schema_of(_DELIVER_INPUT, closed_object({"recipient": NODE}, ["recipient"])),
+        request_schema=shape.request_schema_of(_DELIVER_INPUT, shape.full_object({"recipient": shape.NODE})),
         response_schema=_RECEIPT,
         params={"recipient": node_id},
         side_effects=True,

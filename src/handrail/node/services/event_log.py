@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from handrail.core.errors import BusError
 from handrail.core.ids import NewId, new_id
 from handrail.core.ports import Clock, SystemClock
+from handrail.node.bus.request import OWN, Caller
 from handrail.node.services.database import Database
 
 _KEPT_AFTER = 7 * 86_400_000
@@ -170,6 +171,11 @@ class EventLog:
         )
         row = (lamport, id, draft.kind, draft.author, content, now, expires, draft.recipient, draft.state, None)
         return _event(row)
+
+
+def author_name(caller: Caller, node_id: str) -> str:
+    """The name under which a caller writes: its id, or the node's id for the program itself."""
+    return node_id if caller.trust == OWN.trust and caller.id == OWN.id else caller.id
 
 
 def wire_time(at: int) -> str:

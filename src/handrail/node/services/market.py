@@ -8,61 +8,51 @@ from typing import Any
 from handrail.node.bus.descriptor import CapabilityDescriptor
 from handrail.node.bus.interfaces import Handler
 from handrail.node.bus.request import RouteRequest
-from handrail.node.services.author_names import author_name
-from handrail.node.services.event_log import EventDraft, EventLog, LoggedEvent, wire_time
-from handrail.node.services.schema_parts import CLIENT_ID, LAMPORT, NODE, closed_object, request_schema_of
+from handrail.node.services import schema_parts as shape
+from handrail.node.services.event_log import EventDraft, EventLog, LoggedEvent, author_name, wire_time
 
 _KIND = "market.post"
 _DAY = 86_400
-_CATEGORY = {"type": "string", "enum": ["offer", "request", "info", "emergency"]}
-_TAGS = {
-    "type": "array",
-    "items": {"type": "string", "minLength": 1, "maxLength": 50},
-    "maxItems": 20,
-    "uniqueItems": True,
-}
-_LOCATION = closed_object(
+_CATEGORY = shape.choice("offer", "request", "info", "emergency")
+_TAGS = shape.array(shape.text(1, 50), maxItems=20, uniqueItems=True)
+_LOCATION = shape.closed_object(
     {
         "lat": {"type": "number", "minimum": -90, "maximum": 90},
         "lng": {"type": "number", "minimum": -180, "maximum": 180},
-        "label": {"type": "string", "maxLength": 200},
+        "label": shape.text(0, 200),
     },
     minProperties=1,
 )
 _CONTENT = {
     "category": _CATEGORY,
-    "title": {"type": "string", "minLength": 1, "maxLength": 200},
-    "body": {"type": "string", "maxLength": 10_000},
+    "title": shape.text(1, 200),
+    "body": shape.text(0, 10_000),
     "location": _LOCATION,
     "tags": _TAGS,
 }
-_TIME = {"type": "string", "format": "date-time"}
-_POST = closed_object(
-    {"event_id": {"type": "string"}, "lamport": LAMPORT, "author": NODE, **_CONTENT}
-    | {"created_at": _TIME, "expires_at": _TIME},
-    ["event_id", "lamport", "author", "category", "title", "body", "tags", "created_at", "expires_at"],
-)
+_POST_FIELDS = {"event_id": shape.TEXT, "lamport": shape.LAMPORT, "author": shape.NODE, **_CONTENT}
+_POST_FIELDS |= {"created_at": shape.TIME, "expires_at": shape.TIME}
+_POST = shape.closed_object(_POST_FIELDS, [name for name in _POST_FIELDS if name != "location"])
 
 LIST = CapabilityDescriptor(
     name="market.list",
     max_concurrent=64,
     description="The posts of the marketplace that have not ended: the newest, or the next ones after a number.",
-    request_schema=request_schema_of(
-        closed_object(
+    request_schema=shape.request_schema_of(
+        shape.closed_object(
             {
                 "category": _CATEGORY,
                 "tags": {**_TAGS, "description": "Only posts that have all of these."},
-                "since_lamport": {**LAMPORT, "description": "Only posts after this number, the oldest first."},
-                "limit": {"type": "integer", "minimum": 1, "maximum": 500, "default": 50},
+                "since_lamport": {**shape.LAMPORT, "description": "Only posts after this number, the oldest first."},
+                "limit": shape.whole(1, 500, default=50),
             }
         )
     ),
-    response_schema=closed_object(
+    response_schema=shape.full_object(
         {
-            "posts": {"type": "array", "items": _POST},
-            "max_lamport": {**LAMPORT, "description": "Give it as since_lamport to go on from here."},
-        },
-        ["posts", "max_lamport"],
+            "posts": shape.array(_POST),
+            "max_lamport": {**shape.LAMPORT, "description": "Give it as since_lamport to go on from here."},
+        }
     ),
     untrusted=True,
 )
@@ -70,14 +60,13 @@ POST = CapabilityDescriptor(
     name="market.post",
     max_concurrent=64,
     description="Put a post on the marketplace, in your name. It ends after `ttl_seconds`.",
-    request_schema=request_schema_of(
-        closed_object(
-            {"client_id": CLIENT_ID, **_CONTENT}
-            | {"ttl_seconds": {"type": "integer", "minimum": 1, "maximum": 30 * _DAY, "default": 7 * _DAY}},
+    request_schema=shape.request_schema_of(
+        shape.closed_object(
+            {"client_id": shape.CLIENT_ID, **_CONTENT, "ttl_seconds": shape.whole(1, 30 * _DAY, default=7 * _DAY)},
             ["category", "title", "body"],
         )
     ),
-    response_schema=closed_object({"event_id": {"type": "string"}, "lamport": LAMPORT}, ["event_id", "lamport"]),
+    response_schema=shape.full_object({"event_id": shape.TEXT, "lamport": shape.LAMPORT}),
     side_effects=True,
     idempotent=True,
 )

@@ -8,7 +8,7 @@ from typing import Any
 from handrail.node.bus.descriptor import CapabilityDescriptor
 from handrail.node.bus.interfaces import Bus, Handler
 from handrail.node.bus.request import RouteRequest
-from handrail.node.services.schema_parts import NODE, closed_object, request_schema_of
+from handrail.node.services.schema_parts import NODE, TEXT, array, closed_object, full_object, request_schema_of, text
 
 _PEER = closed_object(
     {
@@ -16,7 +16,7 @@ _PEER = closed_object(
         "name": {"type": "string", "description": "What people call it, where somebody gave it a name."},
         "online": {"type": "boolean", "description": "Whether it offers something right now."},
         "local": {"type": "boolean", "description": "Whether it is the node that answers."},
-        "capabilities": {"type": "array", "items": {"type": "string"}},
+        "capabilities": array(TEXT),
     },
     ["node_id", "online", "local", "capabilities"],
 )
@@ -24,10 +24,8 @@ LIST = CapabilityDescriptor(
     name="peers.list",
     max_concurrent=64,
     description="The neighbours: nodes of this community that are known here, and what each of them can do.",
-    request_schema=request_schema_of(
-        closed_object({"capability": {"type": "string", "maxLength": 100, "description": "Only those that offer it."}})
-    ),
-    response_schema=closed_object({"peers": {"type": "array", "items": _PEER}}, ["peers"]),
+    request_schema=request_schema_of(closed_object({"capability": text(0, 100, "Only those that offer it.")})),
+    response_schema=full_object({"peers": array(_PEER)}),
     untrusted=True,
 )
 

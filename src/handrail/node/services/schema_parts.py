@@ -1,25 +1,39 @@
-"""Pieces of schemas that the services share. Data and two helpers, nothing more."""
+"""Pieces of schemas that the services share, and short ways to write the common ones."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+TEXT = {"type": "string"}
+COUNT = {"type": "integer", "minimum": 0}
+TIME = {"type": "string", "format": "date-time"}
 CID = {"type": "string", "pattern": "^blake3:[0-9a-f]{64}$", "description": "A blob, by the hash of its bytes."}
-LAMPORT = {
-    "type": "integer",
-    "minimum": 0,
-    "maximum": 2**53 - 1,
-    "description": "Counts up with every event this node has seen.",
-}
-NODE = {"type": "string", "minLength": 1, "maxLength": 200, "description": "The id of a node, as `ed25519:…`."}
-CLIENT_ID = {
-    "type": "string",
-    "minLength": 1,
-    "maxLength": 100,
-    "description": "Made by the caller: the same one again is the same event, not another. Without it, the call's id.",
-}
 LANGUAGE = {"type": "string", "pattern": "^[A-Za-z]{2,3}$", "description": "A language, as `de`."}
+
+
+def text(least: int, most: int, description: str = "") -> dict[str, Any]:
+    """A text of so many characters."""
+    shape: dict[str, Any] = {"type": "string", **({"minLength": least} if least else {}), "maxLength": most}
+    return {**shape, "description": description} if description else shape
+
+
+def whole(least: int, most: int, **more: Any) -> dict[str, Any]:
+    """A whole number between these two."""
+    return {"type": "integer", "minimum": least, "maximum": most, **more}
+
+
+def choice(*words: str, **more: Any) -> dict[str, Any]:
+    return {"type": "string", "enum": list(words), **more}
+
+
+def array(items: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"type": "array", "items": items, **more}
+
+
+def full_object(properties: dict[str, Any]) -> dict[str, Any]:
+    """An object with these fields and no others, each of which is there."""
+    return closed_object(properties, list(properties))
 
 
 def closed_object(properties: dict[str, Any], required: Sequence[str] = (), **more: Any) -> dict[str, Any]:
@@ -32,3 +46,9 @@ def request_schema_of(input: dict[str, Any] | None = None, params: dict[str, Any
     """The request schema of a capability, of its two halves. One that cannot be empty is required."""
     halves = {"params": params or closed_object({}), "input": input or closed_object({})}
     return closed_object(halves, [name for name, half in halves.items() if half.get("required") or "oneOf" in half])
+
+
+LAMPORT = whole(0, 2**53 - 1, description="Counts up with every event this node has seen.")
+NODE = text(1, 200, "The id of a node, as `ed25519:…`.")
+_SAME = "Made by the caller: the same one again is the same event, not another. Without it, the call's id."
+CLIENT_ID = text(1, 100, _SAME)

@@ -15,7 +15,7 @@ from handrail.node.bus.descriptor import CapabilityDescriptor
 from handrail.node.bus.interfaces import Handler
 from handrail.node.bus.request import RouteRequest
 from handrail.node.services.languages import NAMES
-from handrail.node.services.schema_parts import LANGUAGE, closed_object, request_schema_of
+from handrail.node.services.schema_parts import LANGUAGE, TEXT, closed_object, full_object, request_schema_of, text
 
 AUTO = "auto"
 
@@ -86,25 +86,19 @@ def _instruction(source: str, target: str, domain: str | None) -> str:
 def _descriptor(backends: tuple[str, ...]) -> CapabilityDescriptor:
     source = {"type": "string", "pattern": "^([A-Za-z]{2,3}|auto)$", "default": AUTO}
     fields = {
-        "text": {"type": "string", "minLength": 1, "maxLength": 20_000},
+        "text": text(1, 20_000),
         "from": {**source, "description": "The language of the text; `auto` is to find out."},
         "to": LANGUAGE,
-        "domain": {"type": "string", "maxLength": 100, "description": "What the text is about, as `medicine`."},
+        "domain": text(0, 100, "What the text is about, as `medicine`."),
     }
-    output = {
-        "text": {"type": "string"},
-        "confidence": {
-            "type": ["number", "null"],
-            "description": "The share of words that Apertium knew; null where nobody knows.",
-        },
-    }
+    known = "The share of words that Apertium knew; null where nobody knows."
     return CapabilityDescriptor(
         name="trans.text",
         description="Translate a text. Languages are codes as `de` and `en`.",
         request_schema=request_schema_of(
-            closed_object(fields, ["text", "to"]), closed_object({"backend": {"type": "string", "maxLength": 50}})
+            closed_object(fields, ["text", "to"]), closed_object({"backend": text(0, 50)})
         ),
-        response_schema=closed_object(output, ["text", "confidence"]),
+        response_schema=full_object({"text": TEXT, "confidence": {"type": ["number", "null"], "description": known}}),
         params={"backend": list(backends)},
         timeout_seconds=60,
         untrusted=True,

@@ -19,10 +19,10 @@ from handrail.node.bus.interfaces import Handler
 from handrail.node.bus.request import RouteRequest
 from handrail.node.services.blobs import BlobStore
 from handrail.node.services.img.ocr import Picture, PictureReader
-from handrail.node.services.schema_parts import CID, LANGUAGE, closed_object, request_schema_of
+from handrail.node.services.schema_parts import CID, LANGUAGE, TEXT, array, choice, closed_object, request_schema_of
 
 _TASKS = ("caption", "detailed_caption", "ocr", "objects", "tags")
-_TEXTS = {"type": "array", "items": {"type": "string"}}
+_TEXTS = array(TEXT)
 DESCRIBE = CapabilityDescriptor(
     name="img.describe",
     description="What a picture shows: a caption, the words in it, tags; with a model that can see, also objects.",
@@ -30,16 +30,16 @@ DESCRIBE = CapabilityDescriptor(
         closed_object(
             {
                 "image_cid": CID,
-                "task": {"type": "string", "enum": list(_TASKS), "default": "caption"},
+                "task": choice(*_TASKS, default="caption"),
                 "language": {**LANGUAGE, "description": "Of the answer, as `de`; only a model minds it."},
             },
             ["image_cid"],
         ),
-        closed_object({"backend": {"type": "string", "enum": ["model", "local"]}}),
+        closed_object({"backend": choice("model", "local")}),
     ),
     response_schema=closed_object(
         {
-            "caption": {"type": "string"},
+            "caption": TEXT,
             "tags": _TEXTS,
             "objects": _TEXTS,
             "text": {"type": "string", "description": "What is written in it, line by line."},
@@ -50,7 +50,7 @@ DESCRIBE = CapabilityDescriptor(
     max_concurrent=2,
     untrusted=True,
 )
-_SEEN: dict[str, Any] = closed_object({"caption": {"type": "string"}, "tags": _TEXTS, "objects": _TEXTS}, ["caption"])
+_SEEN: dict[str, Any] = closed_object({"caption": TEXT, "tags": _TEXTS, "objects": _TEXTS}, ["caption"])
 _ASKED = {
     "caption": "Describe the picture in one sentence.",
     "detailed_caption": "Describe the picture in full, in several sentences.",

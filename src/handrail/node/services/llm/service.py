@@ -24,6 +24,7 @@ from handrail.node.chat.request import request_of
 from handrail.node.chat.schema import CHAT, MAX_TOOLS, RESPONSE, STREAM, V1, V2, request_schema
 from handrail.node.services.llm.interactive_chat import converse_with
 from handrail.node.services.llm.reply import send_reply
+from handrail.node.services.schema_parts import TEXT, array, closed_object, request_schema_of
 
 Models = Mapping[str, Model] | Callable[[str], Model]
 """By name; a function raises `UsageError` or `KeyError` for a name that it does not know."""
@@ -34,31 +35,21 @@ ReadBlob = Callable[[RouteRequest, str], Awaitable[tuple[str, bytes]]]
 TOOLS_CALL = CapabilityDescriptor(
     name="llm.tools.call",
     description="Call a capability as a tool would: its response is the response.",
-    request_schema={
-        "type": "object",
-        "properties": {
-            "params": {"type": "object"},
-            "input": {
-                "type": "object",
-                "properties": {
-                    "tool_call_id": {"type": "string"},
-                    "target_capability": {"type": "string", "description": "With its version, as rag.query@1.0."},
-                    "target_version": {
-                        "description": "Where the name has none: as 1.0, or as [1, 0].",
-                        "anyOf": [
-                            {"type": "string"},
-                            {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2},
-                        ],
-                    },
-                    "target_body": {"type": "object", "description": "The whole body, or only its input."},
+    request_schema=request_schema_of(
+        closed_object(
+            {
+                "tool_call_id": TEXT,
+                "target_capability": {"type": "string", "description": "With its version, as rag.query@1.0."},
+                "target_version": {
+                    "description": "Where the name has none: as 1.0, or as [1, 0].",
+                    "anyOf": [TEXT, array({"type": "integer"}, minItems=2, maxItems=2)],
                 },
-                "required": ["target_capability", "target_body"],
-                "additionalProperties": False,
+                "target_body": {"type": "object", "description": "The whole body, or only its input."},
             },
-        },
-        "required": ["input"],
-        "additionalProperties": False,
-    },
+            ["target_capability", "target_body"],
+        ),
+        {"type": "object"},
+    ),
     max_concurrent=64,
     timeout_seconds=300.0,
     side_effects=True,  # it may be whatever its target is

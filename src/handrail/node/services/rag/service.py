@@ -11,33 +11,31 @@ from handrail.library.documents import MEDIA_TYPES, PDF, ExtractedDocument, Read
 from handrail.node.bus.descriptor import CapabilityDescriptor
 from handrail.node.bus.interfaces import Handler
 from handrail.node.bus.request import RouteRequest
+from handrail.node.services import schema_parts as shape
 from handrail.node.services.blobs import BlobStore, cid_of
 from handrail.node.services.languages import guess_language
 from handrail.node.services.rag.chunks import DocumentChunk, split_into_chunks
 from handrail.node.services.rag.index import ChunkFilter, DocumentIndex, FoundChunk, NewDocument
-from handrail.node.services.schema_parts import CID, LANGUAGE, closed_object, request_schema_of
 
 MOST_RESULTS = 20
 _TELLING = 10
 """The first chunks, which tell the language of a document."""
 
 _NAME = {"type": "string", "pattern": "^[a-z0-9][a-z0-9_.-]{0,99}$", "description": "The name of a corpus."}
-_PARAMS = closed_object({"corpus": _NAME}, ["corpus"])
-_COUNT = {"type": "integer", "minimum": 0}
-_YEAR = {"type": "integer", "minimum": 0, "maximum": 9999}
-_CHUNK = closed_object(
+_PARAMS = shape.full_object({"corpus": _NAME})
+_YEAR = shape.whole(0, 9999)
+_CHUNK = shape.closed_object(
     {
         "rank": {"type": "integer", "minimum": 1},
         "score": {"type": "number", "description": "1 is the first of every ranking."},
-        "text": {"type": "string"},
-        "metadata": closed_object(
+        "text": shape.TEXT,
+        "metadata": shape.full_object(
             {
-                "doc_cid": CID,
-                "doc_title": {"type": "string"},
+                "doc_cid": shape.CID,
+                "doc_title": shape.TEXT,
                 "page": {"type": ["integer", "null"], "description": "null where the document has no pages."},
-                "chunk_id": {"type": "string"},
-            },
-            ["doc_cid", "doc_title", "page", "chunk_id"],
+                "chunk_id": shape.TEXT,
+            }
         ),
     },
     ["rank", "score", "metadata"],
@@ -47,79 +45,58 @@ QUERY = CapabilityDescriptor(
     name="rag.query",
     max_concurrent=64,
     description="The passages of a corpus that answer a question best, with where they come from.",
-    request_schema=request_schema_of(
-        closed_object(
+    request_schema=shape.request_schema_of(
+        shape.closed_object(
             {
-                "query": {"type": "string", "minLength": 1, "maxLength": 10_000},
-                "k": {"type": "integer", "minimum": 1, "maximum": MOST_RESULTS, "default": 5},
-                "filter": closed_object({"language": LANGUAGE, "min_year": _YEAR}),
+                "query": shape.text(1, 10_000),
+                "k": shape.whole(1, MOST_RESULTS, default=5),
+                "filter": shape.closed_object({"language": shape.LANGUAGE, "min_year": _YEAR}),
                 "include_text": {"type": "boolean", "default": True},
             },
             ["query"],
         ),
         _PARAMS,
     ),
-    response_schema=closed_object({"chunks": {"type": "array", "items": _CHUNK}}, ["chunks"]),
+    response_schema=shape.full_object({"chunks": shape.array(_CHUNK)}),
     untrusted=True,
 )
+_CORPUS = {"name": _NAME, "docs": shape.COUNT, "chunks": shape.COUNT, "size_bytes": shape.COUNT}
+_CORPUS |= {"language_majority": {"type": ["string", "null"]}}
 LIST = CapabilityDescriptor(
     name="rag.list_corpora",
     max_concurrent=64,
     description="Which corpora there are, how large they are, and in which language most of each is.",
-    request_schema=request_schema_of(),
-    response_schema=closed_object(
-        {
-            "corpora": {
-                "type": "array",
-                "items": closed_object(
-                    {
-                        "name": _NAME,
-                        "docs": _COUNT,
-                        "chunks": _COUNT,
-                        "size_bytes": _COUNT,
-                        "language_majority": {"type": ["string", "null"]},
-                    },
-                    ["name", "docs", "chunks", "size_bytes", "language_majority"],
-                ),
-            }
-        },
-        ["corpora"],
-    ),
+    request_schema=shape.request_schema_of(),
+    response_schema=shape.full_object({"corpora": shape.array(shape.full_object(_CORPUS))}),
 )
 INGEST = CapabilityDescriptor(
     name="rag.ingest",
     description="Add a document to a corpus, by the name of its blob or as text. The same one again changes nothing.",
-    request_schema=request_schema_of(
-        closed_object(
+    request_schema=shape.request_schema_of(
+        shape.closed_object(
             {
-                "doc_cid": CID,
-                "text": {"type": "string", "minLength": 1, "maxLength": 5_000_000},
-                "media_type": {
-                    "type": "string",
-                    "enum": [kind for kind in MEDIA_TYPES if kind != PDF],
-                    "description": "Of `text`; a blob has its own.",
-                },
-                "doc_id": {
-                    "type": "string",
-                    "minLength": 1,
-                    "maxLength": 500,
-                    "description": "What it is known by, as its path: a new version takes the old one's place.",
-                },
-                "title": {"type": "string", "minLength": 1, "maxLength": 500},
-                "language": {**LANGUAGE, "description": "Without it, it is guessed."},
-                "metadata": {"type": "object", "properties": {"author": {"type": "string"}, "year": _YEAR}},
+                "doc_cid": shape.CID,
+                "text": shape.text(1, 5_000_000),
+                "media_type": shape.choice(
+                    *(kind for kind in MEDIA_TYPES if kind != PDF), description="Of `text`; a blob has its own."
+                ),
+                "doc_id": shape.text(
+                    1, 500, "What it is known by, as its path: a new version takes the old one's place."
+                ),
+                "title": shape.text(1, 500),
+                "language": {**shape.LANGUAGE, "description": "Without it, it is guessed."},
+                "metadata": {"type": "object", "properties": {"author": shape.TEXT, "year": _YEAR}},
             },
             oneOf=[{"required": ["doc_cid"]}, {"required": ["text"]}],
         ),
         _PARAMS,
     ),
-    response_schema=closed_object(
+    response_schema=shape.full_object(
         {
-            "doc_cid": CID,
-            "chunks_indexed": _COUNT,
-            "tokens_indexed": {**_COUNT, "description": "Words, as parted by white space."},
-        },
-        ["doc_cid", "chunks_indexed", "tokens_indexed"],
+            "doc_cid": shape.CID,
+            "chunks_indexed": shape.COUNT,
+            "tokens_indexed": {**shape.COUNT, "description": "Words, as parted by white space."},
+        }
     ),
     trust_required="trusted",
     timeout_seconds=120,

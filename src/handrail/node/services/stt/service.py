@@ -12,37 +12,38 @@ from handrail.core.installation import install_command
 from handrail.node.bus.descriptor import CapabilityDescriptor
 from handrail.node.bus.interfaces import Handler
 from handrail.node.bus.request import RouteRequest
+from handrail.node.services import schema_parts as shape
 from handrail.node.services.blobs import BlobStore
-from handrail.node.services.schema_parts import CID, LANGUAGE, closed_object, request_schema_of
 from handrail.node.services.stt.recording import read_recording
 from handrail.node.services.stt.remote import RemoteRecogniser
 from handrail.node.services.stt.sphinx import SphinxRecogniser
 
 _SECONDS = {"type": "number", "minimum": 0}
-_SEGMENT = closed_object({"start": _SECONDS, "end": _SECONDS, "text": {"type": "string"}}, ["start", "end", "text"])
+_SEGMENT = shape.full_object({"start": _SECONDS, "end": _SECONDS, "text": shape.TEXT})
 TRANSCRIBE = CapabilityDescriptor(
     name="stt.transcribe",
     description="What is said in a recording, segment by segment.",
-    request_schema=request_schema_of(
-        closed_object(
+    request_schema=shape.request_schema_of(
+        shape.closed_object(
             {
-                "audio_cid": CID,
-                "language": {**LANGUAGE, "description": "That is spoken, as `de`. The local recogniser knows `en`."},
+                "audio_cid": shape.CID,
+                "language": {
+                    **shape.LANGUAGE,
+                    "description": "That is spoken, as `de`. The local recogniser knows `en`.",
+                },
                 "diarize": {"type": "boolean", "default": False, "description": "Tell the speakers apart."},
                 "translate_to_en": {"type": "boolean", "default": False},
             },
             ["audio_cid"],
         ),
-        closed_object(
+        shape.closed_object(
             {
-                "backend": {"type": "string", "enum": ["local", "service"]},
-                "model": {"type": "string", "maxLength": 100, "description": "Of the service; `local` has but one."},
+                "backend": shape.choice("local", "service"),
+                "model": shape.text(0, 100, "Of the service; `local` has but one."),
             }
         ),
     ),
-    response_schema=closed_object(
-        {"text": {"type": "string"}, "segments": {"type": "array", "items": _SEGMENT}}, ["text", "segments"]
-    ),
+    response_schema=shape.full_object({"text": shape.TEXT, "segments": shape.array(_SEGMENT)}),
     stream_schema={"segment": _SEGMENT},
     timeout_seconds=600,
     max_concurrent=2,
