@@ -13,8 +13,7 @@ from handrail.core.errors import ProtocolError
 from handrail.core.events import CitationAdded, MediaAdded, ModelEvent, Notice, ServiceCallMade
 from handrail.core.messages import AssistantMessage, Citation, Media, ServiceCall
 from handrail.node.bus.stream_frame import StreamFrame
-from handrail.node.chat.extras import LARGEST_MEDIA
-from handrail.node.chat.frames import ChatFrameReader, ChatFrameWriter
+from handrail.node.chat.frames import LARGEST_MEDIA, ChatFrameReader, ChatFrameWriter
 from handrail.node.chat.model import BusModel
 from handrail.node.chat.schema import RESPONSE, STREAM
 from handrail.node.services.llm import LlmService

@@ -28,7 +28,6 @@ from handrail.node.nats.messages import (
     NatsAccepted,
     NatsBusy,
     NatsFailure,
-    NatsGo,
     NatsRequest,
     NatsResult,
     decode_caller_message,
@@ -162,7 +161,8 @@ class NatsCallServer:
             body = await self._word(call)
             if body is None:
                 raise BusError("bad_request", "the call came without a body")
-        caller = self._authenticate(request, body)
+        signed = canonical_json(body) if request.signature else b""
+        caller = self.authenticator.authenticate(signed_fields(request), signed)
         await self._join_or_name(call, request, caller, body)
         if not descriptor.retriable:
             await self._promise(call, descriptor)
@@ -197,20 +197,12 @@ class NatsCallServer:
             with contextlib.suppress(TimeoutError):
                 async with time_limit(self.link.pace.lease):
                     go = await call.go
-                    return self._begin(call, go)
+                    if go.timeout_ms is not None:
+                        call.deadline = self._loop.time() + go.timeout_ms / 1000
+                    return go.body
         finally:
             call.waiting = False
         raise BusError("partition", "the word to begin did not come; it was not begun", begun=False)
-
-    def _begin(self, call: ServedCall, go: NatsGo) -> dict[str, Any] | None:
-        if go.timeout_ms is not None:
-            call.deadline = self._loop.time() + go.timeout_ms / 1000
-        return go.body
-
-    def _authenticate(self, request: NatsRequest, body: dict[str, Any]) -> Caller:
-        return self.authenticator.authenticate(
-            signed_fields(request), canonical_json(body) if request.signature else b""
-        )
 
     async def _join_or_name(self, call: ServedCall, request: NatsRequest, caller: Caller, body: dict[str, Any]) -> None:
         # Who does not sign has no name: what one of them did is kept for the same connection only.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 
 from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.errors import BusError
@@ -16,42 +17,35 @@ BegunCalls = BoundedMemory[str, str]
 """Which worker was told to begin what may not run twice, by call: asked for once more, only that one can answer."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class WorkerChoice:
-    def __init__(
-        self,
-        directory: WorkerDirectory,
-        subjects: NatsSubjects,
-        name: str,
-        wanted: Version,
-        *,
-        begun: BegunCalls,
-        pinned: str | None,
-        chance: Callable[[], float],
-    ) -> None:
-        """`pinned` is the worker that may have done it already, which alone can be asked."""
-        self._directory = directory
-        self._subjects = subjects
-        self._name = name
-        self._wanted = wanted
-        self._begun = begun
-        self.pinned = pinned
-        self._chance = chance
-        self._avoided: set[str] = set()
-        self._alone = False
-        """Whether workers are asked by name."""
-        self._unsure = False
-        """Whether those we know of may be gone."""
-        self.direct: str | None = None
-        """The one that was asked by name last."""
-        self.last: BusError | None = None
-        """Why the last one did not take it."""
+    """The workers that one call may go to, and those that did not do."""
+
+    directory: WorkerDirectory
+    subjects: NatsSubjects
+    name: str
+    wanted: Version
+    _: KW_ONLY
+    begun: BegunCalls
+    pinned: str | None
+    """The worker that may have done it already, which alone can be asked."""
+    chance: Callable[[], float]
+    direct: str | None = None
+    """The one that was asked by name last."""
+    last: BusError | None = None
+    """Why the last one did not take it."""
+    _avoided: set[str] = field(default_factory=set)
+    _alone: bool = False
+    """Whether workers are asked by name."""
+    _unsure: bool = False
+    """Whether those we know of may be gone."""
 
     @property
     def community(self) -> str:
-        return self._subjects.community
+        return self.subjects.community
 
     def worker(self, worker: str) -> str:
-        return self._subjects.worker(worker)
+        return self.subjects.worker(worker)
 
     async def subject(self) -> str:
         """Where to ask now.
@@ -61,18 +55,18 @@ class WorkerChoice:
         """
         if self.pinned is not None:
             self.direct = self.pinned
-            return self._subjects.worker(self.pinned)
+            return self.subjects.worker(self.pinned)
         if not self._alone and self._anybody_will_do():
             self.direct = None
-            return self._subjects.capability(self._name, self._wanted)
-        left = (not self._unsure and self._left(self._directory.workers())) or self._left(
-            await self._directory.look(at_least=self._directory.now())
+            return self.subjects.capability(self.name, self.wanted)
+        left = (not self._unsure and self._left(self.directory.workers())) or self._left(
+            await self.directory.look(at_least=self.directory.now())
         )
         self._unsure = False
         if not left:
-            raise self._why_not(self._directory.workers())
-        self.direct = random.Random(self._chance()).choice(left).worker
-        return self._subjects.worker(self.direct)
+            raise self._why_not(self.directory.workers())
+        self.direct = random.Random(self.chance()).choice(left).worker
+        return self.subjects.worker(self.direct)
 
     def avoid(self, worker: str | None, why: BusError | None = None) -> None:
         """Ask another one than this; None is that whoever was asked said nothing: ask those who still talk."""
@@ -90,49 +84,49 @@ class WorkerChoice:
             BusError: There is nobody (`not_found`, `schema_mismatch` with what there is, or `partition`).
         """
         if self.direct is not None:
-            self._directory.forget(self.direct)
+            self.directory.forget(self.direct)
         if self.pinned is not None:
             raise BusError("partition", "the worker that began this call cannot be reached")
-        workers = await self._directory.look(at_least=self._directory.now())
+        workers = await self.directory.look(at_least=self.directory.now())
         if not self._left(workers):
             raise self._why_not(workers)
         self._alone = True
 
     def forgive(self) -> None:
-        """Whoever was avoided may be back."""
+        """Lets workers that were avoided be asked again."""
         self._avoided.clear()
 
     def begins(self, call_id: str, worker: str) -> None:
-        self._begun[call_id] = worker
+        self.begun[call_id] = worker
 
     def not_begun(self, call_id: str) -> None:
         """This attempt surely was not; of an earlier call by this id, that says nothing."""
         if self.pinned is None:
-            self._begun.pop(call_id, None)
+            self.begun.pop(call_id, None)
 
     @property
     def may_begin_at_once(self) -> bool:
         """Whether a worker that said nothing may have begun something with an effect: one that may run again."""
-        return self._directory.begins_at_once(self._name, self._wanted)
+        return self.directory.begins_at_once(self.name, self.wanted)
 
     def learn(self, accepted: NatsAccepted) -> None:
-        self._directory.learn(self._name, self._wanted, accepted.side_effects and accepted.retriable)
+        self.directory.learn(self.name, self.wanted, accepted.side_effects and accepted.retriable)
 
     def _anybody_will_do(self) -> bool:
         """Whether every worker of that major, as far as we know, has the minor too."""
         return not any(
-            offered[0] == self._wanted[0]
-            and not satisfies(offered, self._wanted)
-            and known.best(self._name, self._wanted) is None
-            for known in self._directory.workers()
-            for offered in known.offers.get(self._name, ())
+            offered[0] == self.wanted[0]
+            and not satisfies(offered, self.wanted)
+            and known.best(self.name, self.wanted) is None
+            for known in self.directory.workers()
+            for offered in known.offers.get(self.name, ())
         )
 
     def _left(self, workers: list[KnownWorker]) -> list[KnownWorker]:
         return [
             each
             for each in workers
-            if each.worker not in self._avoided and each.best(self._name, self._wanted) is not None
+            if each.worker not in self._avoided and each.best(self.name, self.wanted) is not None
         ]
 
     def _why_not(self, workers: list[KnownWorker]) -> BusError:
@@ -141,12 +135,12 @@ class WorkerChoice:
         return self.last
 
     def _missing(self, workers: list[KnownWorker]) -> BusError:
-        asked = f"{self._name}@{version_text(self._wanted)}"
+        asked = f"{self.name}@{version_text(self.wanted)}"
         if not workers:
             return BusError("partition", f"no worker of the community {self.community!r} can be reached")
-        if any(each.best(self._name, self._wanted) is not None for each in workers):
+        if any(each.best(self.name, self.wanted) is not None for each in workers):
             return BusError("partition", f"every worker that offers {asked} was lost")
-        offered = {version for each in workers for version in each.offers.get(self._name, ())}
+        offered = {version for each in workers for version in each.offers.get(self.name, ())}
         if not offered:
             return BusError("not_found", f"nobody offers {asked}", outcome="unknown_tool")
-        return other_version_error(self._name, self._wanted, offered)
+        return other_version_error(self.name, self.wanted, offered)

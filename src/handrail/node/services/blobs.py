@@ -23,6 +23,7 @@ from handrail.node.bus.interfaces import Handler
 from handrail.node.bus.request import RouteRequest
 from handrail.node.services.database import Database
 from handrail.node.services.schema_parts import CID, closed_object, full_object, request_schema_of
+from handrail.node.tokens.identity import to_base64
 from handrail.sessions.store.content import make_folder, write_atomically
 
 MIB = 1024 * 1024
@@ -236,15 +237,11 @@ class BlobService:
     async def get(self, request: RouteRequest) -> dict[str, Any]:
         cid: str = request.input["cid"]
         media_type, data = await self.store.read(cid, request.caller.id)
-        text = await asyncio.to_thread(_encoded, data)
+        text = await asyncio.to_thread(to_base64, data)
         return {"output": {"cid": cid, "media_type": media_type, "size_bytes": len(data), "data": text}}
 
     async def delete(self, request: RouteRequest) -> dict[str, Any]:
         return {"output": {"deleted": await self.store.delete(request.input["cid"], request.caller.id)}}
-
-
-def _encoded(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 def _decoded(text: str) -> bytes:

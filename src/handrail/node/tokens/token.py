@@ -118,9 +118,8 @@ def issue(
     """
     seconds = DEFAULT_TTL if ttl is None else ttl
     if not 1 <= seconds <= LONGEST_TTL:
-        raise BusError(
-            "bad_request", f"a token lasts 1 to {LONGEST_TTL} seconds, not {seconds}; ask for a shorter time"
-        )
+        why = f"a token lasts 1 to {LONGEST_TTL} seconds, not {seconds}; ask for a shorter time"
+        raise BusError("bad_request", why)
     if not is_subject(subject):
         raise BusError("bad_request", "a token is for a node, by its id (ed25519:…), or for anybody (*)")
     now = clock.now() // 1000
@@ -145,9 +144,8 @@ def issue(
     )
     text = _signed(token, identity)
     if len(text) > LONGEST:
-        raise BusError(
-            "bad_request", f"the token would have {len(text)} characters, and {LONGEST} is the most; say less"
-        )
+        why = f"the token would have {len(text)} characters, and {LONGEST} is the most; say less"
+        raise BusError("bad_request", why)
     store.record(token)
     return token, text
 
@@ -177,9 +175,8 @@ def relayed_token(
     )
     text = _signed(ours, identity)
     if len(text) > LONGEST:
-        raise BusError(
-            "bad_request", "the token is too long to be passed on to another node; ask for one that says less"
-        )
+        why = "the token is too long to be passed on to another node; ask for one that says less"
+        raise BusError("bad_request", why)
     return ours, text
 
 
@@ -194,10 +191,12 @@ def parse_token(text: str) -> CapabilityToken:
     pieces = text.removeprefix(PREFIX).split(".")
     if len(pieces) != 3 or len(pieces[2]) != 86:
         raise _malformed("it was cut or changed")
-    if not _is_header(_json(pieces[0])):
+    header = _json(pieces[0])
+    if header != _HEADER or type(header["v"]) is not int:
         raise _invalid("its header is not that of a token; only EdDSA, typ hntoken, v 1 and nothing else is taken")
     token = _from_claims(_json(pieces[1]))
-    if not _is_signed(text.removeprefix(PREFIX), token.issuer):
+    public = public_key(token.issuer)
+    if public is None or not _jws().is_jws_signed_by(text.removeprefix(PREFIX), public):
         raise _invalid("its issuer did not sign it")
     return token
 
@@ -235,10 +234,6 @@ def _json(piece: str) -> Any:
         return parse_json(data, max_size=LONGEST)
     except JSONTextError:
         raise _malformed("what it holds is no JSON that is taken") from None
-
-
-def _is_header(said: Any) -> bool:
-    return said == _HEADER and type(said["v"]) is int
 
 
 def _from_claims(said: Any) -> CapabilityToken:
@@ -279,15 +274,10 @@ def _from_claims(said: Any) -> CapabilityToken:
 def _signed(token: CapabilityToken, identity: Identity) -> Secret:
     # Plain JSON: the canonical form has spellings of its own, which would be read as other values.
     claims = json.dumps(token.to_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return Secret(PREFIX + _jose().sign_jws(_HEADER, claims.encode(), identity.seed))
+    return Secret(PREFIX + _jws().sign_jws(_HEADER, claims.encode(), identity.seed))
 
 
-def _is_signed(compact: str, issuer: str) -> bool:
-    public = public_key(issuer)
-    return public is not None and _jose().is_jws_signed_by(compact, public)
-
-
-def _jose() -> Any:
+def _jws() -> Any:
     try:
         from handrail.node.tokens import jws
     except ImportError as error:

@@ -14,8 +14,7 @@ from handrail.core.model_request import ModelRequest
 from handrail.core.ports import Model, takes_tools
 from handrail.models.reply_checks import ReplyChecker
 from handrail.node.bus.request import RouteRequest
-from handrail.node.chat.extras import FIELDS
-from handrail.node.chat.frames import CallIdNaming, ChatFrameWriter, done_data
+from handrail.node.chat.frames import FIELDS, CallIdNaming, ChatFrameWriter, done_data
 from handrail.node.chat.messages import write_artefacts
 
 
