@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from handrail.core import calls
 from handrail.core.calls import Attachment, Output as ToolResult
+from handrail.core.closing import ClosedOnExit
 from handrail.core.context import Context
 from handrail.core.errors import (
     DuplicateTool,
@@ -210,7 +211,7 @@ def client(
     return Client(model, executor, limits, clock, new_id)
 
 
-class Client:
+class Client(ClosedOnExit):
     """Asks a model and answers its tool calls. It is used in one event loop; `aclose()` it there."""
 
     def __init__(self, model: Model | LLM, executor: Executor, limits: Limits, clock: Clock, new_id: NewId) -> None:
@@ -264,12 +265,6 @@ class Client:
 
     async def aclose(self) -> None:
         await self._executor.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.aclose()
 
 
 @dataclass(slots=True)

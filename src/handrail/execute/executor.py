@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 
 from handrail.core.calls import ToolCall, ToolResult
+from handrail.core.closing import ClosedOnExit
 from handrail.core.context import Context
 from handrail.core.errors import (
     Cancelled,
@@ -46,7 +47,7 @@ _NEVER = "cancelled before it started; it did nothing"
 _AGAIN = "cancelled after it had failed, before it was tried again"
 
 
-class Executor:
+class Executor(ClosedOnExit):
     """Settles calls: each gets exactly one honest answer."""
 
     def __init__(
@@ -353,12 +354,6 @@ class Executor:
             await self.finish()
         finally:
             self.runs.let_go_all()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.aclose()
 
 
 def _discreet(call: ToolCall, tools: RegisteredTools) -> ToolCall:

@@ -21,7 +21,6 @@ from typing import Literal
 
 from handrail.core.errors import JournalError, UsageError
 from handrail.core.keyfile import sync_folder
-from handrail.core.sqlite_retry import primary_code, retry_while_busy
 from handrail.journal.journal_files import (
     check_log_present,
     check_not_lost,
@@ -30,6 +29,7 @@ from handrail.journal.journal_files import (
     write_ahead_log,
 )
 from handrail.journal.keys import Signer
+from handrail.journal.sqlite_retry import primary_code, retry_while_busy
 
 FORMAT = 1
 """Of the tables. The leaves carry a version of their own."""

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from handrail.core.errors import BrokenProof, JournalError
 from handrail.core.events import ConfirmationAnswered
-from handrail.core.sqlite_retry import primary_code
 from handrail.journal.confirmations import NOTED, FirstAnswers
 from handrail.journal.database import FATAL, JournalBusy, connect, explain_failure, read_meta
 from handrail.journal.entry import NO_PREVIOUS, EntryDraft, leaf_position, seal_entry
@@ -24,6 +23,7 @@ from handrail.journal.journal_files import JournalFileWatch
 from handrail.journal.keys import Signer
 from handrail.journal.merkle import Frontier, leaf_hash
 from handrail.journal.note import Checkpoint, open_note, sign
+from handrail.journal.sqlite_retry import primary_code
 
 logger = logging.getLogger(__name__)
 

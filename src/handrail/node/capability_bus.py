@@ -21,8 +21,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol, Self, Unpack
+from typing import Any, Protocol, Unpack
 
+from handrail.core.closing import ClosedOnExit
 from handrail.core.context import Principal
 from handrail.core.errors import BusError
 from handrail.core.ids import NewId, new_id
@@ -75,7 +76,7 @@ class CapabilityService(Protocol):
     def capabilities(self) -> Iterable[Registration]: ...
 
 
-class CapabilityBus:
+class CapabilityBus(ClosedOnExit):
     """Registers, routes and calls capabilities. Use it with `async with`, or close it."""
 
     def __init__(
@@ -380,9 +381,3 @@ class CapabilityBus:
         await self._peers.aclose()
         await self._local.aclose()
         await self._unrecorded.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.aclose()

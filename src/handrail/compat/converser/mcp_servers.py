@@ -10,10 +10,11 @@ for tool in await mcp_client.list_tools():
 from __future__ import annotations
 
 import shlex
-from typing import Any, Self, Unpack
+from typing import Any, Unpack
 from urllib.parse import urlsplit
 
 from handrail.core.calls import ToolCall
+from handrail.core.closing import ClosedOnExit
 from handrail.core.context import Context
 from handrail.core.errors import ToolError, UsageError
 from handrail.core.ids import new_id
@@ -30,7 +31,7 @@ from handrail.tools.tool import Tool
 MCPTool = RemoteTool
 
 
-class MCPClient:
+class MCPClient(ClosedOnExit):
     """One server, by `stdio://program argument …` or its address. It is connected when it is first used."""
 
     def __init__(
@@ -93,12 +94,6 @@ class MCPClient:
                 await executor.aclose()
         finally:
             await self.ensemble.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.aclose()
 
 
 def create_invoker_from_mcp_tool(tool: MCPTool, client: MCPClient) -> Tool:

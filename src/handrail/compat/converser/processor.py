@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self, Unpack
+from typing import Any, Literal, Unpack
 
 from handrail.compat.converser.native_messages import AnthropicDialect, NativeDialect, OpenAIDialect
 from handrail.core.calls import ToolCall, ToolResult
+from handrail.core.closing import ClosedOnExit
 from handrail.core.context import Context as CallContext
 from handrail.core.errors import ToolError, UsageError
 from handrail.core.events import Emit, ignore_event
@@ -77,7 +78,7 @@ class EnsembleInvoker:
         return result.content
 
 
-class InvocationsProcessor:
+class InvocationsProcessor(ClosedOnExit):
     """Holds the tools of some ensembles as they are now; `aclose()` it after use."""
 
     def __init__(
@@ -157,9 +158,3 @@ class InvocationsProcessor:
 
     async def aclose(self) -> None:
         await self._executor.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.aclose()

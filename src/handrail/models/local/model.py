@@ -12,11 +12,12 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Self, get_args
+from typing import Any, get_args
 
 from msgspec.structs import replace
 
 from handrail.core.calls import ToolCall
+from handrail.core.closing import ClosedOnExit
 from handrail.core.errors import InvalidSchema, MissingExtra, UsageError
 from handrail.core.events import CallDelta, CallRequested, ModelEvent, Notice, ReplyFinished, TextDelta
 from handrail.core.jsontext import JSONTextError, parse_object
@@ -45,7 +46,7 @@ from handrail.models.profiles import profile_for
 from handrail.tools.schema.validator import Validator
 
 
-class LocalModel:
+class LocalModel(ClosedOnExit):
     """Answers with a llama.cpp model in a child process, which starts at the first request.
 
     Close it, or use it in an `async with`; one that is forgotten ends its process too.
@@ -159,12 +160,6 @@ class LocalModel:
 
     def close(self) -> None:
         self._finalizer()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.aclose()
 
     async def _reply(self, planned: EnginePlan) -> AsyncGenerator[ModelEvent, None]:
         """One answer of the engine, as events."""

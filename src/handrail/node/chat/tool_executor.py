@@ -14,6 +14,7 @@ import msgspec
 
 from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.calls import Problem, ToolCall, ToolResult
+from handrail.core.closing import ClosedOnExit
 from handrail.core.context import Context
 from handrail.core.errors import BusError, JournalError, ModelError, ToolError, UnknownTool
 from handrail.core.ids import NewId, new_id
@@ -59,7 +60,7 @@ class ToolSettings(Protocol):
     def tools_require_confirmation_for_side_effects(self) -> bool: ...
 
 
-class ToolExecutor:
+class ToolExecutor(ClosedOnExit):
     """Tools that a model may call, and the bus on which they run."""
 
     def __init__(
@@ -262,12 +263,6 @@ class ToolExecutor:
     async def aclose(self) -> None:
         """End what still runs where that is possible. Bus and journal are their owners' to close."""
         await self._executor.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.aclose()
 
     def _context(self, run: str) -> Context:
         terms = self._terms

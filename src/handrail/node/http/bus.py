@@ -14,6 +14,7 @@ from typing import Any, Literal, Self, TypeVar, Unpack
 
 import msgspec
 
+from handrail.core.closing import ClosedOnExit
 from handrail.core.errors import BusError, Outcome
 from handrail.core.ids import NewId, new_id
 from handrail.core.ports import Clock, SystemClock
@@ -62,7 +63,7 @@ class HttpPace(msgspec.Struct, frozen=True, kw_only=True):
     """After so much silence it is told, on a socket, that we still listen."""
 
 
-class HttpBus:
+class HttpBus(ClosedOnExit):
     """Speaks to the node at an address. Close it, or use it with `async with`, which asks the node who it is."""
 
     def __init__(
@@ -110,9 +111,6 @@ class HttpBus:
             await self.aclose()
             raise
         return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.aclose()
 
     async def aclose(self) -> None:
         await self._client.aclose()

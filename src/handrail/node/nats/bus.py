@@ -7,6 +7,7 @@ import random
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Self, Unpack
 
+from handrail.core.closing import ClosedOnExit
 from handrail.core.errors import BusError
 from handrail.core.ids import NewId, new_id
 from handrail.core.ports import Clock, SystemClock
@@ -26,7 +27,7 @@ from handrail.node.nats.worker_directory import WorkerDirectory
 from handrail.node.tokens.identity import Identity
 
 
-class NatsBus:
+class NatsBus(ClosedOnExit):
     """Calls the workers of a community. Close it, or use it with `async with`."""
 
     def __init__(
@@ -95,9 +96,6 @@ class NatsBus:
     async def __aenter__(self) -> Self:
         await self._link.open()
         return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.aclose()
 
     def _exchange(
         self, capability: str, version_req: VersionReq, body: Mapping[str, Any], options: CallOptions, *, stream: bool

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
+from handrail.core.closing import ClosedOnExit
 from handrail.core.errors import BusError
 from handrail.node.bus.descriptor import CapabilityDescriptor
 from handrail.node.bus.interfaces import Bus, CapabilityOffer
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class NatsDoor:
+class NatsDoor(ClosedOnExit):
     """Used with `async with`, which drains it; or started and closed."""
 
     def __init__(
@@ -164,9 +165,6 @@ class NatsDoor:
     async def __aenter__(self) -> Self:
         await self.start()
         return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.aclose()
 
     @property
     def under_way(self) -> int:

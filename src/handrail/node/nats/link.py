@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from handrail.core.backoff import longest_wait
+from handrail.core.closing import ClosedOnExit
 from handrail.core.errors import BusError
 from handrail.core.timeouts import time_limit
 from handrail.node.nats.mailbox import Mailbox
@@ -61,7 +62,7 @@ Arrived = bytes | NoListener | Reconnected
 Receiver = Callable[[Arrived], None]
 
 
-class NatsLink:
+class NatsLink(ClosedOnExit):
     """A connection that callers and workers of one process may share. Used with `async with`, or opened and closed."""
 
     def __init__(
@@ -187,9 +188,6 @@ class NatsLink:
     async def __aenter__(self) -> Self:
         await self.open()
         return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.aclose()
 
     # ── sending ──────────────────────────────────────────────────────────────────────────
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from handrail.core.errors import BusError, UsageError
-from handrail.core.sqlite_retry import primary_code, retry_while_busy
+from handrail.journal.sqlite_retry import primary_code, retry_while_busy
 from handrail.sessions.store.content import make_folder
 
 T = TypeVar("T")

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from handrail.core.errors import BusError, UsageError
 from handrail.core.ports import Clock, SystemClock
-from handrail.core.sqlite_retry import retry_while_busy
+from handrail.journal.sqlite_retry import retry_while_busy
 from handrail.node.tokens.token import CapabilityToken
 
 _TABLES = """

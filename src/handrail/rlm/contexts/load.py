@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 
+from handrail.core.closing import ClosedOnExit
 from handrail.core.errors import UsageError
 from handrail.core.jsontext import why_not_json
 from handrail.rlm.contexts import describe, prelude
@@ -199,7 +200,7 @@ def _paths(items: list[Any]) -> tuple[Path, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldContext:
+class HeldContext(ClosedOnExit):
     variable: str
     """What code calls it."""
     bind: dict[str, JSON] = field(default_factory=dict)
@@ -229,9 +230,3 @@ class HeldContext:
     async def aclose(self) -> None:
         if self.library is not None:
             self.library.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.aclose()

@@ -8,8 +8,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
+from handrail.core.closing import ClosedOnExit
 from handrail.core.context import Context
 from handrail.core.errors import UsageError
 from handrail.core.ids import NewId, nested_id, new_id
@@ -33,7 +34,7 @@ QUERY_POLICY = Policy(timeout=600.0, max_output=1_000_000)
 nobody is asked for each call; and it is called for one call after the other."""
 
 
-class Queries:
+class Queries(ClosedOnExit):
     """Models by name, and how they are asked. Belongs to one event loop."""
 
     def __init__(
@@ -261,9 +262,3 @@ class Queries:
 
     async def aclose(self) -> None:
         await self._asker.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.aclose()

@@ -11,11 +11,12 @@ import re
 import zlib
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Self, get_args
+from typing import get_args
 
 from msgspec.structs import replace
 
 from handrail.core.calls import Output
+from handrail.core.closing import ClosedOnExit
 from handrail.core.context import Context
 from handrail.core.errors import ToolError, UsageError
 from handrail.core.invocation import Invocation
@@ -91,7 +92,7 @@ class _RunInterpreter:
         """Whether the notebook has what the record says of an earlier process."""
 
 
-class CodeMode:
+class CodeMode(ClosedOnExit):
     """Adds `run_code` to an executor. Close it, or use it in an `async with` block. Belongs to one event loop.
 
     A model need not be offered the tools in `hidden`: `briefed` tells it their functions.
@@ -235,12 +236,6 @@ class CodeMode:
         if self._is_started:
             self._is_started = False
             await self._sandbox.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.aclose()
 
 
 _OWN_FRAME = re.compile(r'  File "[^"\n]*", line \d+, in \w+\n(?:    return _(?:call|host)\(.*\n)')

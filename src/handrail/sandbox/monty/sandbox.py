@@ -8,9 +8,10 @@ import secrets
 import time
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
+from handrail.core.closing import ClosedOnExit
 from handrail.core.errors import MissingExtra, SandboxUnavailable, UsageError
 from handrail.core.installation import install_command
 from handrail.core.ports import Clock, SystemClock
@@ -30,7 +31,7 @@ _LETTING_GO_AT_THE_END = 0.1
 _AT_THE_END = 5.0
 
 
-class MontySandbox:
+class MontySandbox(ClosedOnExit):
     """A dump of one of its interpreters can be loaded where the same `key` is given; without one, only here."""
 
     def __init__(
@@ -117,12 +118,6 @@ class MontySandbox:
             _open.discard(ref(self))
             # A thread of Monty's that still holds on to Python when the program ends aborts it.
             await asyncio.sleep(_LETTING_GO)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.aclose()
 
 
 _open: set[ref[MontySandbox]] = set()
