@@ -37,8 +37,10 @@ class ExtractedDocument(NamedTuple):
 
 
 async def read_document(data: bytes, media_type: str, limits: ReadLimits = ReadLimits()) -> ExtractedDocument:
-    """Raises:
-    BusError: It cannot be read, or is too much (`bad_request`), or nothing here reads it (`not_implemented`).
+    """Extracts the text of a document.
+
+    Raises:
+        BusError: It cannot be read, or is too much (`bad_request`), or nothing here reads it (`not_implemented`).
     """
     kind = media_type.partition(";")[0].strip().lower()
     if kind not in MEDIA_TYPES:

@@ -322,10 +322,6 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOp
 
 
 def _check_function(function: Any, *, named: bool) -> None:
-    """
-    Raises:
-        InvalidDefinition: It cannot become a tool, with what to write instead.
-    """
     if isinstance(function, Tool):
         raise InvalidDefinition(f"{function.name!r} is a tool already; use it as it is")
     if not callable(function) and not isinstance(function, classmethod | staticmethod):

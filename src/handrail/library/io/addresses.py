@@ -85,7 +85,8 @@ class AddressGatekeeper:
         self._resolve = resolve or system_addresses_of_host
 
     async def check(self, url: str) -> CheckedUrl:
-        """
+        """Checks a URL against the rules, and resolves its host.
+
         Raises:
             ToolError: It may not be asked; the words say why.
         """

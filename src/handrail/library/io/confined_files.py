@@ -121,7 +121,8 @@ class ConfinedFiles:
     # ── where a path leads ───────────────────────────────────────────────────────────
 
     def place(self, path: str, *, write: bool = False, decided: Location | None = None) -> ConfinedPath:
-        """
+        """Finds the root that a path is in, and the way from there.
+
         Raises:
             ToolError: It is in no root, or in none that may be written.
         """
@@ -332,7 +333,8 @@ def sync_renames(folder: int) -> None:
 
 
 def check_ordinary_file(place: ConfinedPath, about: os.stat_result) -> None:
-    """
+    """Refuses folders, pipes and devices.
+
     Raises:
         ToolError: It is no ordinary file.
     """

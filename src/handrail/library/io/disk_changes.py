@@ -124,10 +124,6 @@ def append_to_file(place: ConfinedPath, folder: int, name: str, data: bytes, lim
 
 
 def _take_back(place: ConfinedPath, descriptor: int, size: int, error: OSError) -> None:
-    """
-    Raises:
-        ToolError: What was added cannot be taken away.
-    """
     try:
         os.ftruncate(descriptor, size)
     except OSError:

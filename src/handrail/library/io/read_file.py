@@ -154,7 +154,8 @@ def file_content(place: ConfinedPath, descriptor: int, size: int, limits: IoLimi
 
 
 def text_encoding(place: ConfinedPath, data: bytes, size: int, *, whole: bool = True) -> TextEncoding:
-    """
+    """Tells in which encoding a file's text is.
+
     Raises:
         ToolError: It is no text.
     """

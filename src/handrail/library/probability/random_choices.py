@@ -60,8 +60,10 @@ class DiceExpression:
 
     @classmethod
     def parse(cls, written: str) -> DiceExpression:
-        """Raises:
-        ToolError: It is no dice notation, or asks for more dice than anybody throws.
+        """Parses dice notation, as `4d6kh3 + 2`.
+
+        Raises:
+            ToolError: It is no dice notation, or asks for more dice than anybody throws.
         """
         text = "".join(written.lower().split())
         dice: list[DiceTerm] = []

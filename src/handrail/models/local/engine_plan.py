@@ -35,7 +35,8 @@ class EnginePlan(Struct, frozen=True):
 
 
 def plan_request(request: ModelRequest, shown: tuple[ToolOffer, ...], codec: Codec, model: str) -> EnginePlan:
-    """
+    """Plans what the engine is asked, and what holds its reply to its form.
+
     Raises:
         RequestRefused: A tool is wanted that is not offered.
     """

@@ -230,7 +230,8 @@ class EngineSupervisor:
         return None if process is None or process.over else process.pid
 
     def running(self) -> EngineProcess:
-        """
+        """Returns the running process, or starts one.
+
         Raises:
             UsageError: It was closed.
         """

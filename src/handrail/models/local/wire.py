@@ -83,7 +83,8 @@ def read_frame_to_child(body: bytes) -> ToChild:
 
 
 def read_frame_from_child(body: bytes) -> FromChild:
-    """
+    """Parses a message of the child process.
+
     Raises:
         FrameError: The body is no message.
     """

@@ -34,7 +34,8 @@ class StaticPython:
         """Where modules are looked for, before those that are installed."""
 
     def __call__(self, table: TomlTable) -> Tool:
-        """
+        """Makes the tool that a table's reference names, without importing its module.
+
         Raises:
             ConfigError: The reference is none, or its module or function is not there.
         """

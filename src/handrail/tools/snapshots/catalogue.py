@@ -96,9 +96,11 @@ class NodeCatalogue(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, tools: Iterable[CatalogueTool], models: Iterable[CatalogueModel] = ()) -> NodeCatalogue:
-        """Raises:
-        InvalidDefinition: Two have one name or one identifier, a schema cannot be used, or a model names a tool
-            that is not there or not for it.
+        """Checks tools and models and puts them in order.
+
+        Raises:
+            InvalidDefinition: Two have one name or one identifier, a schema cannot be used, or a model names a tool
+                that is not there or not for it.
         """
         ordered = tuple(sorted(map(_checked, tools), key=lambda tool: tool.name))
         _distinct([tool.name for tool in ordered], "tools are called")

@@ -53,8 +53,10 @@ async def read_source(source: str, *, timeout: float = 30.0) -> NodeCatalogue:
 
 
 def read_catalogue(data: bytes, name: str) -> NodeCatalogue:
-    """Raises:
-    ConfigError: It is no catalogue, or one that contradicts itself.
+    """Parses a catalogue and checks it.
+
+    Raises:
+        ConfigError: It is no catalogue, or one that contradicts itself.
     """
     try:
         value = parse(data, max_size=MOST)
