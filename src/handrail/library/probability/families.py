@@ -215,25 +215,12 @@ def _hypergeometric(population: int, successes: int, draws: int) -> Distribution
     return _scipy("hypergeom", population, successes, draws, variance=0.0 if population == 1 else None)
 
 
-FAMILIES: Mapping[Name, Callable[..., Distribution]] = {
-    "uniform": _uniform,
-    "triangular": _triangular,
-    "normal": _normal,
-    "lognormal": _lognormal,
-    "exponential": _exponential,
-    "gamma": _gamma,
-    "beta": _beta,
-    "weibull": _weibull,
-    "student_t": _student_t,
-    "chi_square": _chi_square,
-    "f": _f,
-    "integers": _integers,
-    "binomial": _binomial,
-    "poisson": _poisson,
-    "geometric": _geometric,
-    "negative_binomial": _negative_binomial,
-    "hypergeometric": _hypergeometric,
-}
+_MAKERS: tuple[Callable[..., Distribution], ...] = (
+    *(_uniform, _triangular, _normal, _lognormal, _exponential, _gamma, _beta, _weibull, _student_t, _chi_square, _f),
+    *(_integers, _binomial, _poisson, _geometric, _negative_binomial, _hypergeometric),
+)
+FAMILIES: Mapping[str, Callable[..., Distribution]] = {make.__name__.removeprefix("_"): make for make in _MAKERS}
+"""What makes each distribution, by its name. The names and types of its parameters are those of the function."""
 
 
 def parameters_of(name: Name) -> dict[str, bool]:
