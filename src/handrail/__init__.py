@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from handrail.core.invocation import Invocation as Invocation
     from handrail.core.messages import Conversation as Conversation
     from handrail.core.redact import Secret as Secret
-    from handrail.execute.dedupe.deduplicator import Deduplicator as Deduplicator
+    from handrail.execute.dedupe.matching import Deduplicator as Deduplicator
     from handrail.execute.executor import Executor as Executor
     from handrail.execute.policy import Policy as Policy
     from handrail.node.capability_bus import CapabilityBus as CapabilityBus
@@ -55,7 +55,7 @@ export_lazily(
         "handrail.core.invocation": "Invocation",
         "handrail.core.messages": "Conversation",
         "handrail.core.redact": "Secret",
-        "handrail.execute.dedupe.deduplicator": "Deduplicator",
+        "handrail.execute.dedupe.matching": "Deduplicator",
         "handrail.execute.executor": "Executor",
         "handrail.execute.policy": "Policy",
         "handrail.node.capability_bus": "CapabilityBus",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from handrail import Context, Executor, Invocation, Policy, Tool, ToolCall, tool
 from handrail.core.events import CallSettled
-from handrail.execute.dedupe.strategies import ExactDeduplicator
+from handrail.execute.dedupe.create import ExactDeduplicator
 from handrail.testing.journal import MemoryJournal
 
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from handrail import Context, Executor, Policy, Principal, ToolCall, ToolError, tool
-from handrail.execute.dedupe.strategies import ExactDeduplicator, SemanticDeduplicator, WindowDeduplicator
+from handrail.execute.dedupe.create import ExactDeduplicator, SemanticDeduplicator, WindowDeduplicator
 from handrail.testing.clock import FixedClock
 from handrail.testing.embedding import WordEmbedder
 from handrail.tools.tool import Tool

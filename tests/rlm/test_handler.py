@@ -18,7 +18,7 @@ from handrail.core.errors import ModelUnavailable, RateLimited, UsageError
 from handrail.core.events import ModelEvent, ReplyFinished, TextDelta
 from handrail.core.messages import Usage, UserMessage
 from handrail.core.model_request import ModelRequest, NamedTool
-from handrail.http.request_memory import RequestMemory
+from handrail.http.request_guard import RequestMemory
 from handrail.rlm.query.queries import Queries
 from handrail.rlm.socket.connection import HandlerConnection, HandlerLimits
 from handrail.rlm.socket.handler import LMHandler

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from handrail.config.approvals import Approvals, approval_binding, described_tool
-from handrail.execute.definition_changes import describe_definition_changes
+from handrail.execute.confirm import describe_definition_changes
 from handrail.mcp.values import Endpoint, RemoteTool
 
 

@@ -11,7 +11,7 @@ from handrail.core.lazy_names import export_lazily
 
 if TYPE_CHECKING:
     from handrail.execute.dedupe.create import create_deduplicator as create_deduplicator
-    from handrail.execute.dedupe.deduplicator import Deduplicator as Deduplicator
+    from handrail.execute.dedupe.matching import Deduplicator as Deduplicator
     from handrail.execute.executor import Executor as Executor
     from handrail.execute.isolation.worker_limits import SandboxLimits as SandboxLimits
     from handrail.execute.policy import Policy as Policy
@@ -22,7 +22,7 @@ export_lazily(
     __name__,
     {
         "handrail.execute.dedupe.create": "create_deduplicator",
-        "handrail.execute.dedupe.deduplicator": "Deduplicator",
+        "handrail.execute.dedupe.matching": "Deduplicator",
         "handrail.execute.executor": "Executor",
         "handrail.execute.isolation.worker_limits": "SandboxLimits",
         "handrail.execute.policy": "Policy",

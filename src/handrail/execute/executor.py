@@ -33,7 +33,7 @@ from handrail.execute.arguments import check_secrets, locate_arguments, read_arg
 from handrail.execute.attempt import CallAttempt, refusal_result
 from handrail.execute.confirm import CallConfirmer, DeferAll
 from handrail.execute.dedupe.create import create_deduplicator
-from handrail.execute.dedupe.deduplicator import Deduplicator
+from handrail.execute.dedupe.matching import Deduplicator
 from handrail.execute.dedupe.reuse import CallReuse
 from handrail.execute.isolation.handler_target import check_isolation
 from handrail.execute.performer import CallPerformer

@@ -11,22 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from handrail.core.calls import Output, ToolResult
+from handrail.core.calls import Output, ToolCall, ToolResult
 from handrail.core.errors import INVALID_OUTPUT, Cancelled, JournalError, LimitReached, TimedOut, ToolError
-from handrail.core.events import CallIntended
+from handrail.core.events import CallIntended, CallProgress
 from handrail.core.invocation import Invocation
 from handrail.core.ports import Clock, Spill
 from handrail.execute.attempt import CallAttempt, handler_failure, report_failure
 from handrail.execute.concurrency import CallGate, GateEntry
 from handrail.execute.dedupe.matching import call_identity
-from handrail.execute.isolation.handler_work import HandlerWork, StragglingWork
+from handrail.execute.isolation.handler_work import HandlerThreads, HandlerWork, StragglingWork
 from handrail.execute.isolation.loop_watch import LoopWatch
 from handrail.execute.isolation.process_pool import ProcessPool
-from handrail.execute.isolation.threads import HandlerThreads
 from handrail.execute.isolation.worker_frames import NOTHING_LEFT
 from handrail.execute.output import bound_output, check_output, normalise_output, read_worker_output
 from handrail.execute.policy import Policy
-from handrail.execute.progress import ProgressReporter
+from handrail.execute.recorder import RunRecorder
 from handrail.tools.tool import Retry, Tool, schema_defaults
 
 if TYPE_CHECKING:
@@ -345,3 +344,55 @@ def _after(what: str, tool: Tool, attempt: CallAttempt) -> str:
     if tool.reads:
         return f"{tool.name!r} {what} and was stopped"
     return f"{tool.name!r} {what} and was stopped; what it had done by then may have taken effect: check, do not repeat"
+
+
+_MOST_WAITING = 100
+
+
+class ProgressReporter:
+    """Costs nothing until a handler says something. When the listener is slow, old news is dropped for newer."""
+
+    __slots__ = ("_call", "_loop", "_recorder", "_task", "_waiting")
+
+    def __init__(self, call: ToolCall, recorder: RunRecorder) -> None:
+        self._call = call
+        self._recorder = recorder
+        self._loop = asyncio.get_running_loop()
+        self._waiting: list[CallProgress] = []
+        self._task: asyncio.Task[None] | None = None
+
+    def report(self, current: float | None, total: float | None, stage: str) -> None:
+        """From the loop, or from a thread of a tool; after the loop has closed, into the void."""
+        news = CallProgress(
+            run=self._recorder.run,
+            call_id=self._call.id,
+            tool=self._call.name,
+            current=current,
+            total=total,
+            stage=stage,
+        )
+        try:
+            self._loop.call_soon_threadsafe(self._add, news)
+        except RuntimeError:
+            return
+
+    async def drain(self) -> None:
+        """Everything reported so far is told before the answer is."""
+        while self._task is not None:
+            await asyncio.shield(self._task)
+
+    def _add(self, news: CallProgress) -> None:
+        self._waiting.append(news)
+        del self._waiting[:-_MOST_WAITING]
+        if self._task is None:
+            self._task = self._loop.create_task(self._tell())
+
+    async def _tell(self) -> None:
+        try:
+            while self._waiting:
+                await self._recorder.emit(self._waiting.pop(0))
+        except Exception:
+            # The tool is running: its answer does not hang on whether somebody can hear how far it is.
+            logger.exception("a listener failed on the progress of %r", self._call.name)
+        finally:
+            self._task = None

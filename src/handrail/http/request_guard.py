@@ -17,7 +17,6 @@ from msgspec import Struct
 
 from handrail.core.errors import UsageError
 from handrail.core.timeouts import time_limit
-from handrail.http.request_memory import SMALL, ConnectionMemory, RequestMemory
 
 T = TypeVar("T")
 Scope = MutableMapping[str, Any]
@@ -359,3 +358,45 @@ async def refuse_with_text(send: Send, status: int, why: str, *headers: tuple[by
     fields = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": [*fields, *headers]})
     await send({"type": "http.response.body", "body": body})
+
+
+SMALL = 64 * 1024
+"""Bytes of each request that are not counted: while large ones fill the room, small ones still get in."""
+
+
+class RequestMemory:
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._held = 0
+
+    @property
+    def held(self) -> int:
+        return self._held
+
+    def place(self) -> ConnectionMemory:
+        return ConnectionMemory(self)
+
+    def _change(self, by: int) -> bool:
+        if by > 0 and self._held + by > self._most:
+            return False
+        self._held += by
+        return True
+
+
+class ConnectionMemory:
+    """What one connection holds of it."""
+
+    def __init__(self, room: RequestMemory) -> None:
+        self._room = room
+        self._size = 0
+
+    def hold(self, size: int) -> bool:
+        """Hold so many bytes, more or fewer than before; False when there is no room for them."""
+        size = max(0, size - SMALL)
+        if not self._room._change(size - self._size):
+            return False
+        self._size = size
+        return True
+
+    def leave(self) -> None:
+        self.hold(0)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import Any
 
 from handrail.core.calls import ToolResult
-from handrail.execute.dedupe.deduplicator import Deduplicator
+from handrail.execute.dedupe.matching import Deduplicator
 from handrail.execute.dedupe.reuse import CallReuse
 
 

@@ -10,8 +10,12 @@ import pytest
 
 from handrail import Context, Executor, ToolCall, tool
 from handrail.core.errors import UsageError
-from handrail.execute.dedupe.create import create_deduplicator
-from handrail.execute.dedupe.strategies import ExactDeduplicator, SemanticDeduplicator, WindowDeduplicator
+from handrail.execute.dedupe.create import (
+    ExactDeduplicator,
+    SemanticDeduplicator,
+    WindowDeduplicator,
+    create_deduplicator,
+)
 from handrail.testing.embedding import WordEmbedder
 from tests.execute.dedupe.reuse_fixtures import ManualClock
 

@@ -17,8 +17,8 @@ from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from handrail.core.calls import ToolResult
+from handrail.execute.dedupe.create import ExactDeduplicator
 from handrail.execute.dedupe.reuse import CallReuse
-from handrail.execute.dedupe.strategies import ExactDeduplicator
 
 RESOURCES = {"x": "x", "y": None}
 """The two cells. What a call for the second one touches cannot be told."""

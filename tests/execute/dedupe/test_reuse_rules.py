@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from handrail.core.calls import ToolResult
+from handrail.execute.dedupe.create import ExactDeduplicator
 from handrail.execute.dedupe.reuse import CallReuse
-from handrail.execute.dedupe.strategies import ExactDeduplicator
 from tests.execute.dedupe.reuse_fixtures import CountedExecution, ReuseCaller, until_all_tasks_wait
 
 

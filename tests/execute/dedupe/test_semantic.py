@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from handrail.core.ports import Embedder
-from handrail.execute.dedupe.strategies import SemanticDeduplicator
+from handrail.execute.dedupe.create import SemanticDeduplicator
 from handrail.sessions.store.embedding import WordLlamaEmbedder
 from handrail.testing.embedding import WordEmbedder
 from tests.execute.dedupe.reuse_fixtures import ManualClock, answer

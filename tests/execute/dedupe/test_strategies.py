@@ -8,8 +8,8 @@ import pytest
 
 from handrail.core.calls import Problem, ToolResult
 from handrail.core.errors import UsageError
-from handrail.execute.dedupe.deduplicator import Deduplicator
-from handrail.execute.dedupe.strategies import ExactDeduplicator, SemanticDeduplicator, WindowDeduplicator
+from handrail.execute.dedupe.create import ExactDeduplicator, SemanticDeduplicator, WindowDeduplicator
+from handrail.execute.dedupe.matching import Deduplicator
 from handrail.testing.embedding import WordEmbedder
 from tests.execute.dedupe.reuse_fixtures import ManualClock, answer
 

@@ -33,8 +33,11 @@ from handrail.compat.converser.loading import load_ensemble, load_invoker_descri
 from handrail.compat.converser.mcp_servers import MCPClient, MCPTool
 from handrail.compat.converser.processor import Context
 from handrail.core.errors import InvalidArguments as ValidationError, ToolError
-from handrail.execute.dedupe.create import DuplicateChecker as Deduplicator, create_deduplicator as create_deduplicator
-from handrail.execute.dedupe.strategies import ExactDeduplicator
+from handrail.execute.dedupe.create import (
+    DuplicateChecker as Deduplicator,
+    ExactDeduplicator,
+    create_deduplicator as create_deduplicator,
+)
 from handrail.tools.schema.validator import Validator
 
 __all__ = [

@@ -23,7 +23,7 @@ from handrail.core.model_request import ModelRequest
 from handrail.core.ports import Approver, Journal
 from handrail.core.usage_checks import check_keyword_names, keyword_names
 from handrail.execute.dedupe.create import create_deduplicator
-from handrail.execute.dedupe.deduplicator import Deduplicator
+from handrail.execute.dedupe.matching import Deduplicator
 from handrail.execute.executor import Executor
 from handrail.execute.policy import Policy
 from handrail.sessions.conversion import convert_tools

@@ -1,23 +1,66 @@
-"""The one memory behind every strategy: bounded, with a matcher that says which calls are the same.
+"""What a deduplicator is, and the one memory behind every strategy: bounded, with a matcher that says what is the same.
 
-It lives in the process and holds whole results. A window is an option of it.
+It lives in the process and holds whole results. A window is an option of it. When it is asked is in `reuse.py`.
 """
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import math
 import threading
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+
+import msgspec
 
 from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.calls import ToolResult
 from handrail.core.canonical import canonical_json
 from handrail.core.errors import UsageError
 from handrail.core.ports import Clock, SystemClock
-from handrail.execute.dedupe.deduplicator import detached_result
+
+
+@runtime_checkable
+class Deduplicator(Protocol):
+    """Answers a repeated call from its first result.
+
+    A `scope` is a run and a principal: nobody is answered from another's memory. A
+    `resource` is what the call reads or changes; None means that it cannot be told.
+    Every method returns at once, and `forget` does not fail.
+    """
+
+    def find(self, scope: str, name: str, arguments: dict[str, Any], resource: Hashable | None) -> ToolResult | None:
+        """A copy of the remembered result that answers this call, as it was given to the call that ran."""
+        ...
+
+    def remember(
+        self, scope: str, name: str, arguments: dict[str, Any], resource: Hashable | None, result: ToolResult
+    ) -> None: ...
+
+    def forget(self, scope: str | None, resource: Hashable | None = None) -> None:
+        """Drop what a write may have changed: results of this resource and of none; without one, all of the scope.
+
+        The scope None is every scope.
+        """
+        ...
+
+    def is_duplicate(self, name: str, arguments: dict[str, Any]) -> bool:
+        """Whether such a call was recorded, by programs that have no scopes."""
+        ...
+
+    def record(self, name: str, arguments: dict[str, Any], result: ToolResult | None = None) -> None:
+        """Note a call for `is_duplicate`; with its result, for `find` in the scope "" too."""
+        ...
+
+
+def detached_result(result: ToolResult) -> ToolResult:
+    """The same result with content of its own, so that whoever changes one does not change the other."""
+    if not isinstance(result.content, dict | list):
+        return result
+    return msgspec.structs.replace(result, content=copy.deepcopy(result.content))
+
 
 MAX_ENTRIES = 128
 """Results kept in one scope; the one unused for longest goes first."""

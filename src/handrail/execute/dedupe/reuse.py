@@ -21,8 +21,7 @@ import msgspec
 
 from handrail.core.calls import ToolResult
 from handrail.core.single_flight import SingleFlight
-from handrail.execute.dedupe.deduplicator import Deduplicator, detached_result
-from handrail.execute.dedupe.matching import call_identity
+from handrail.execute.dedupe.matching import Deduplicator, call_identity, detached_result
 
 
 class OverlappingWrites:

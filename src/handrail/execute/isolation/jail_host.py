@@ -10,6 +10,7 @@ import asyncio
 import os
 import signal
 import socket
+from dataclasses import KW_ONLY, dataclass, field
 
 from handrail.core.errors import HandrailError
 from handrail.execute.isolation.fork_server_host import WorkerOwner
@@ -29,27 +30,21 @@ _SIGNALLED = 128
 """What bubblewrap adds to the number of the signal that a program died by."""
 
 
+@dataclass(eq=False)
 class JailStarter:
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        owner: WorkerOwner,
-        *,
-        jail: Jail,
-        path: tuple[str, ...],
-        memory_bytes: int,
-        frame_bytes: int,
-    ) -> None:
-        self._loop = loop
-        self._owner = owner
-        self._jail = jail
-        self._path = path
-        self._memory_bytes = memory_bytes
-        self._frame_bytes = frame_bytes
-        self._jailed: dict[WorkerConnection, JailedProcess] = {}
-        self._rising: set[int] = set()
-        """Where workers that are not up yet would complain."""
-        self._ends: set[asyncio.Task[None]] = set()
+    """Starts each worker behind a jail of its own."""
+
+    loop: asyncio.AbstractEventLoop
+    owner: WorkerOwner
+    _: KW_ONLY
+    jail: Jail
+    path: tuple[str, ...]
+    memory_bytes: int
+    frame_bytes: int
+    _jailed: dict[WorkerConnection, JailedProcess] = field(default_factory=dict, init=False)
+    _rising: set[int] = field(default_factory=set, init=False)
+    """Where workers that are not up yet would complain."""
+    _ends: set[asyncio.Task[None]] = field(default_factory=set, init=False)
 
     @property
     def forking(self) -> int:
@@ -64,31 +59,31 @@ class JailStarter:
         complaints, complain = os.pipe()
         os.set_blocking(complaints, False)
         try:
-            jailed = self._jail.spawn(self._command(theirs.fileno()), pass_fds=(theirs.fileno(),), stderr=complain)
+            jailed = self.jail.spawn(self._command(theirs.fileno()), pass_fds=(theirs.fileno(),), stderr=complain)
         except (OSError, HandrailError) as error:
             ours.close()
             os.close(complaints)
-            self._owner.not_forked(str(error))
+            self.owner.not_forked(str(error))
             return
         finally:
             theirs.close()
             os.close(complain)
-        worker = WorkerConnection(self._loop, ours, self._frame_bytes, on_close=self._hung_up)
+        worker = WorkerConnection(self.loop, ours, self.frame_bytes, on_close=self._hung_up)
         worker.pid = jailed.pid
         self._jailed[worker] = jailed
         self._rising.add(complaints)
-        self._loop.add_reader(complaints, self._risen, complaints)
-        task = self._loop.create_task(self._end(worker, jailed, complaints))
+        self.loop.add_reader(complaints, self._risen, complaints)
+        task = self.loop.create_task(self._end(worker, jailed, complaints))
         self._ends.add(task)
         task.add_done_callback(self._ends.discard)
-        self._owner.forked(worker)
+        self.owner.forked(worker)
 
     def _risen(self, complaints: int) -> None:
         """A worker is up, or will never be: now those that still wait."""
         if complaints in self._rising:
             self._rising.remove(complaints)
-            self._loop.remove_reader(complaints)
-            while self._owner.waiting and len(self._rising) < _AT_ONCE:
+            self.loop.remove_reader(complaints)
+            while self.owner.waiting and len(self._rising) < _AT_ONCE:
                 self._start()
 
     def signal(self, worker: WorkerConnection, number: int) -> None:
@@ -98,7 +93,7 @@ class JailStarter:
 
     def _hung_up(self, worker: WorkerConnection) -> None:
         """Most likely it is ending, and how is worth knowing; whatever it is about, it is not for long."""
-        self._loop.call_later(_SECONDS_TO_LEAVE, self.signal, worker, signal.SIGKILL)
+        self.loop.call_later(_SECONDS_TO_LEAVE, self.signal, worker, signal.SIGKILL)
 
     async def aclose(self) -> None:
         for jailed in self._jailed.values():
@@ -107,8 +102,8 @@ class JailStarter:
             await asyncio.wait(self._ends)
 
     def _command(self, fd: int) -> list[str]:
-        facts = (str(fd), str(self._memory_bytes), str(self._jail.limits.processes), lockdown_filter().hex())
-        return [self._jail.python, "-I", "-S", "-B", "-c", _START, *facts, *self._path]
+        facts = (str(fd), str(self.memory_bytes), str(self.jail.limits.processes), lockdown_filter().hex())
+        return [self.jail.python, "-I", "-S", "-B", "-c", _START, *facts, *self.path]
 
     async def _end(self, worker: WorkerConnection, jailed: JailedProcess, complaints: int) -> None:
         code = await jailed.wait()
@@ -121,7 +116,7 @@ class JailStarter:
             os.close(complaints)
         del self._jailed[worker]
         worker.ended(_meaning(code))
-        self._owner.exited(worker)
+        self.owner.exited(worker)
 
 
 def _meaning(code: int) -> int:

@@ -26,10 +26,10 @@ from handrail.http.request_guard import (
     BodyLimitMiddleware,
     Message,
     Receive,
+    RequestMemory,
     Scope,
     Send,
 )
-from handrail.http.request_memory import RequestMemory
 from handrail.node.gateways.unserved_paths import ApiRefusalFormat
 from handrail.node.server import call_route as calls
 from handrail.node.server.admission import AdmissionGate, CrowdLimit

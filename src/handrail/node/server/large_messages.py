@@ -17,8 +17,7 @@ from starlette.websockets import WebSocket
 from handrail.core.context import Principal
 from handrail.core.errors import BusError
 from handrail.core.redact import Secret
-from handrail.http.request_guard import App, Scope
-from handrail.http.request_memory import SMALL
+from handrail.http.request_guard import SMALL, App, Scope
 from handrail.node.bus.request import NOBODY, Caller
 from handrail.node.server.admission import refuse_admission
 from handrail.node.server.authentication import HERE, caller_of, token_of

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from handrail.core.errors import MissingExtra, UsageError
 from handrail.http.listener import listening_socket
-from handrail.http.request_guard import bracket_ipv6, is_loopback
-from handrail.http.request_memory import RequestMemory
+from handrail.http.request_guard import RequestMemory, bracket_ipv6, is_loopback
 
 if TYPE_CHECKING:
     import socket

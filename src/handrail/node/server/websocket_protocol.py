@@ -11,7 +11,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import Frame
 from websockets.http11 import Request
 
-from handrail.http.request_memory import SMALL, RequestMemory
+from handrail.http.request_guard import SMALL, RequestMemory
 from handrail.http.uvicorn_server import SlowReaderProtocol
 from handrail.node.server.large_messages import IDENTIFIED
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from handrail.core.framing import FRAME_LIMIT, HEADER, FrameError, FrameSplitter, length_prefixed
 from handrail.core.timeouts import time_limit
-from handrail.http.request_memory import ConnectionMemory
+from handrail.http.request_guard import ConnectionMemory
 from handrail.rlm.socket.wire import CHUNK
 from handrail.rlm.values import LMResponse
 

@@ -31,8 +31,7 @@ from handrail.core.errors import HandrailError, RateLimited, UsageError, describ
 from handrail.core.framing import FrameError
 from handrail.core.redact import redact_text
 from handrail.http.listener import listening_socket
-from handrail.http.request_guard import is_loopback
-from handrail.http.request_memory import RequestMemory
+from handrail.http.request_guard import RequestMemory, is_loopback
 from handrail.rlm.query.batch import run_all_bounded
 from handrail.rlm.query.queries import Queries
 from handrail.rlm.socket.connection import HandlerBusy, HandlerConnection, HandlerLimits

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Container
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 from handrail.core.calls import ToolCall, ToolResult
@@ -111,45 +112,35 @@ class ReplayDiverged(Exception):
     """A cell that ran again asked for something that is not on record. It ends the cell."""
 
 
+@dataclass(eq=False)
 class ReplayCaller:
     """For a cell that runs again: each call has the answer that it had. Nothing new is called."""
 
-    def __init__(
-        self,
-        executor: Executor,
-        context: Context,
-        call_id: str,
-        known: set[str],
-        queries: Container[str] = (),
-    ) -> None:
-        """
-        Args:
-            executor: Has the record.
-            context: Of the run.
-            call_id: Of the call whose code runs again.
-            known: The ids of the calls that were begun. One that waits for a person would run once it is approved.
-            queries: Tools that ask models, and may be given handlers in the REPL.
-        """
-        self._executor = executor
-        self._context = context
-        self._call_id = call_id
-        self._known = known
-        self._queries = queries
-        self.until = None
-        self.diverged = False
-        self.skipped_handlers = False
-        """Whether a query had handlers in the REPL. It has its answer, so they are not called again."""
+    executor: Executor
+    """Has the record."""
+    context: Context
+    """Of the run."""
+    call_id: str
+    """Of the call whose code runs again."""
+    known: set[str]
+    """The ids of the calls that were begun. One that waits for a person would run once it is approved."""
+    queries: Container[str] = ()
+    """Tools that ask models, and may be given handlers in the REPL."""
+    until: float | None = field(default=None, init=False)
+    diverged: bool = field(default=False, init=False)
+    skipped_handlers: bool = field(default=False, init=False)
+    """Whether a query had handlers in the REPL. It has its answer, so they are not called again."""
 
     async def invoke(
         self, name: str, arguments: dict[str, Any], scopes: tuple[str, ...] | None = None, *, key: str = ""
     ) -> ToolResult:
-        call = ToolCall(nested_id(self._call_id, key), name, arguments)
-        if not key or call.id not in self._known:
+        call = ToolCall(nested_id(self.call_id, key), name, arguments)
+        if not key or call.id not in self.known:
             raise self._other()
-        result = await self._executor.invoke(call, self._context)
+        result = await self.executor.invoke(call, self.context)
         if _is_another(result):
             raise self._other()
-        self.skipped_handlers |= name in self._queries and arguments.get("tools") is not None
+        self.skipped_handlers |= name in self.queries and arguments.get("tools") is not None
         return result
 
     def _other(self) -> ReplayDiverged:

@@ -9,23 +9,24 @@ from __future__ import annotations
 import asyncio
 import re
 import zlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import get_args
+from typing import cast, get_args
 
 from msgspec.structs import replace
 
-from handrail.core.calls import Output
+from handrail.core.calls import Output, ToolResult
 from handrail.core.closing import ClosedOnExit
 from handrail.core.context import Context
 from handrail.core.errors import ToolError, UsageError
+from handrail.core.events import CallIntended, CallSettled, Recorded
 from handrail.core.invocation import Invocation
 from handrail.core.messages import Conversation, SupervisorMessage
 from handrail.core.tasks import run_to_completion
 from handrail.execute.executor import Executor
 from handrail.run.code.bridge import OWN, SOURCE, ToolBridge
 from handrail.run.code.callers import CallVolume, CodeCaller, LiveCaller, ReplayCaller
-from handrail.run.code.code_record import NOTHING, code_calls
 from handrail.run.code.functions import (
     CALL,
     DESCRIPTION,
@@ -36,7 +37,7 @@ from handrail.run.code.functions import (
     functions_by_name,
 )
 from handrail.run.code.notebook import InterpreterNotebook, RecordedCodeCall, RecordedCodeRun
-from handrail.sandbox.port import Cell, Kind, ReplLimits, Sandbox, create_sandbox
+from handrail.sandbox.port import Cell, Ending, Kind, ReplLimits, Sandbox, create_sandbox
 from handrail.tools.definition import ToolDefinition
 from handrail.tools.tool import Tool
 from handrail.tools.word_forms import LONGEST
@@ -265,3 +266,29 @@ def _output(cell: Cell, ran: RecordedCodeRun, notices: tuple[str, ...]) -> Outpu
     if printed.strip():
         said.append(f"It had printed:\n{printed}")
     raise ToolError(ran.error_code, "\n".join(filter(None, said)))
+
+
+NOTHING = "(the code printed nothing; print what you want to see)"
+
+
+def code_calls(events: Iterable[Recorded]) -> Iterator[RecordedCodeCall]:
+    """The calls that have their results, in order."""
+    asked: dict[str, str] = {}
+    for event in events:
+        match event:
+            case CallIntended(tool=name, call_id=id, arguments={"code": str(code)}) if name == RUN_CODE:
+                asked[id] = code
+            case CallSettled(tool=name, call_id=id, result=ToolResult() as result) if name == RUN_CODE and id in asked:
+                if (ran := _recorded_run(result)) is not None:
+                    yield RecordedCodeCall(id, (asked[id],), (ran,))
+
+
+def _recorded_run(result: ToolResult) -> RecordedCodeRun | None:
+    """None if the code never came to an end."""
+    if result.outcome == "ok":
+        whole = isinstance(result.content, str) and not result.warnings
+        printed = "" if result.content == NOTHING else result.content
+        return RecordedCodeRun("ok", stdout=printed if whole else None)
+    _, _, said = (result.error.code if result.error else "").partition("code_")
+    ending, _, state = said.partition("_")
+    return RecordedCodeRun(cast("Ending", ending), state or "kept") if ending in get_args(Ending) else None

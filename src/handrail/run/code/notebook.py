@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Generic, Protocol, Self, TypeVar
 
 from handrail.core.errors import HandrailError, SandboxUnavailable, UsageError
@@ -81,50 +81,37 @@ class _ReplayStuck(Exception):
         self.call = call
 
 
+@dataclass(eq=False)
 class InterpreterNotebook(Generic[B]):
     """One interpreter at a time. It is opened when code is to run, and made again when it was lost."""
 
-    def __init__(
-        self,
-        sandbox: Sandbox,
-        *,
-        seed: int,
-        source: str,
-        functions: frozenset[str],
-        bridge: Callable[[CodeCaller, str], B],
-        recall: Callable[[str], Awaitable[ReplayCaller]],
-        dumps: VariableDumps | None = None,
-        reset: str = "",
-    ) -> None:
-        """
-        Args:
-            sandbox: Where the interpreters come from.
-            seed: Chance inside of them follows from it.
-            source: Functions that the program brings. Running it again changes no variable.
-            functions: The names of those that code may have overwritten.
-            bridge: Makes what answers the code of a call.
-            recall: Makes what answers code that runs again.
-            dumps: Where variables are kept.
-            reset: Code that runs once, after `source`, when an interpreter is new.
-        """
-        self._sandbox = sandbox
-        self._seed = seed
-        self._source = source
-        self._reset = reset
-        self._functions = functions
-        self.bridge = bridge
-        self._recall = recall
-        self._dumps = dumps
-        self._repl: Repl | None = None
-        self._is_ready = False
-        """Whether the interpreter has what the steps have made."""
-        self._steps: list[HostBindings | RecordedCodeCall] = []
-        self._own: frozenset[str] = frozenset()
-        """Names that the program made there, and not the code of a model."""
-        self.names: dict[str, str] = {}
-        """The model's variables, after its last code, and their types."""
-        self.rebuilt: int | None = None
-        """Calls whose code was run again when it was last asked to be ready; None if it was ready, or new."""
+    sandbox: Sandbox
+    """Where the interpreters come from."""
+    _: KW_ONLY
+    seed: int
+    """Chance inside of them follows from it."""
+    source: str
+    """Functions that the program brings. Running it again changes no variable."""
+    functions: frozenset[str]
+    """The names of those that code may have overwritten."""
+    bridge: Callable[[CodeCaller, str], B]
+    """Makes what answers the code of a call."""
+    recall: Callable[[str], Awaitable[ReplayCaller]]
+    """Makes what answers code that runs again."""
+    dumps: VariableDumps | None = None
+    """Where variables are kept."""
+    reset: str = ""
+    """Code that runs once, after `source`, when an interpreter is new."""
+    names: dict[str, str] = field(default_factory=dict, init=False)
+    """The model's variables, after its last code, and their types."""
+    rebuilt: int | None = field(default=None, init=False)
+    """Calls whose code was run again when it was last asked to be ready; None if it was ready, or new."""
+    _repl: Repl | None = field(default=None, init=False)
+    _is_ready: bool = field(default=False, init=False)
+    """Whether the interpreter has what the steps have made."""
+    _steps: list[HostBindings | RecordedCodeCall] = field(default_factory=list, init=False)
+    _own: frozenset[str] = field(default=frozenset(), init=False)
+    """Names that the program made there, and not the code of a model."""
 
     @property
     def is_open(self) -> bool:
@@ -155,7 +142,7 @@ class InterpreterNotebook(Generic[B]):
     async def settled(self, done: RecordedCodeCall) -> None:
         """Keep what a call has done, also on disk where that is wanted."""
         self._steps.append(done)
-        if self._dumps is None or not self._is_ready or self._repl is None:
+        if self.dumps is None or not self._is_ready or self._repl is None:
             return
         try:
             state = await self._repl.dump()
@@ -163,7 +150,7 @@ class InterpreterNotebook(Generic[B]):
             self._is_ready = False
             return
         if state is not None:
-            await self._dumps.save(done.id, state)
+            await self.dumps.save(done.id, state)
 
     async def run(self, code: str, bridge: B, *, peek: tuple[str, ...] = ()) -> Cell:
         """One cell. If its interpreter is gone after it, `ready` makes another."""
@@ -197,8 +184,8 @@ class InterpreterNotebook(Generic[B]):
     async def _after(self, cell: Cell) -> None:
         """Note the variables. What code wrote over a function that it needs is put right."""
         self.names = {name: kind for name, kind in cell.names.items() if name not in self._own}
-        if cell.state == "kept" and self._repl is not None and overwritten(cell.names, self._functions):
-            await self._repl.run(self._source)
+        if cell.state == "kept" and self._repl is not None and overwritten(cell.names, self.functions):
+            await self._repl.run(self.source)
 
     # ── making it, and making it again ───────────────────────────────────────────────
 
@@ -246,10 +233,10 @@ class InterpreterNotebook(Generic[B]):
     async def _begin(self) -> None:
         """Nothing but what the program itself brings, and the first context."""
         if self._repl is None:
-            self._repl = await self._sandbox.repl(seed=self._seed)
+            self._repl = await self.sandbox.repl(seed=self.seed)
         else:
             await self._repl.restart()
-        cell = await self._repl.run(f"{self._source}\n{self._reset}")
+        cell = await self._repl.run(f"{self.source}\n{self.reset}")
         _check(cell, "the functions of the REPL")
         for step in self._steps[:1]:
             if isinstance(step, HostBindings):
@@ -268,11 +255,11 @@ class InterpreterNotebook(Generic[B]):
 
     async def _load(self) -> int:
         """Take up the latest dump that there is: how many steps are in it. Without one, the first."""
-        if self._dumps is None or self._repl is None:
+        if self.dumps is None or self._repl is None:
             return 0
         for at in range(len(self._steps) - 1, -1, -1):
             step = self._steps[at]
-            state = None if isinstance(step, HostBindings) else await self._dumps.find(step.id)
+            state = None if isinstance(step, HostBindings) else await self.dumps.find(step.id)
             if state is None:
                 continue
             try:
@@ -289,7 +276,7 @@ class InterpreterNotebook(Generic[B]):
         Raises:
             _ReplayStuck: It did something else than it did.
         """
-        remembered = await self._recall(done.id)
+        remembered = await self.recall(done.id)
         self.rebuilt = (self.rebuilt or 0) + 1
         async with self.bridge(remembered, done.id) as bridge:
             for code, block in zip(done.codes, done.blocks, strict=False):
@@ -323,7 +310,7 @@ class InterpreterNotebook(Generic[B]):
         held = [step for step in self._steps if isinstance(step, HostBindings)]
 
         async def host(name: str, value: JSON) -> JSON:
-            if name == "show_vars" and SHOW_VARS in self._functions:
+            if name == "show_vars" and SHOW_VARS in self.functions:
                 return self._listed(value)
             for each in held:
                 if each.serves(name):
@@ -333,7 +320,7 @@ class InterpreterNotebook(Generic[B]):
         return host
 
     def _unsound(self, problem: str) -> str:
-        look = f"Look with {SHOW_VARS}() what is there" if SHOW_VARS in self._functions else "Check what is there"
+        look = f"Look with {SHOW_VARS}() what is there" if SHOW_VARS in self.functions else "Check what is there"
         return _UNSOUND.format(problem, look)
 
     def _listed(self, scope: JSON) -> str:
@@ -345,8 +332,8 @@ class InterpreterNotebook(Generic[B]):
         return _told(names, "so far")
 
     async def discard(self) -> None:
-        if self._dumps is not None:
-            await self._dumps.discard()
+        if self.dumps is not None:
+            await self.dumps.discard()
 
     async def aclose(self) -> None:
         repl, self._repl, self._is_ready = self._repl, None, False

@@ -10,8 +10,7 @@ from typing import Self
 
 from handrail.core.errors import SandboxUnavailable, UsageError
 from handrail.sandbox.jail.filters import base_filter
-from handrail.sandbox.jail.launch import JailLimits, launch
-from handrail.sandbox.jail.mounts import mounts, python, python_files
+from handrail.sandbox.jail.launch import JailLimits, launch, mounts, python, python_files
 from handrail.sandbox.jail.probe import unavailable
 from handrail.sandbox.jail.process import JailedProcess
 from handrail.sandbox.port import ReplLimits

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from handrail.core.errors import UsageError
 from handrail.sandbox.jail.filters import base_filter
-from handrail.sandbox.jail.launch import JailLimits, launch
-from handrail.sandbox.jail.mounts import mounts, python, python_files
+from handrail.sandbox.jail.launch import JailLimits, launch, mounts, python, python_files
 
 SECONDS = 20.0
 """How long the trial may take."""
