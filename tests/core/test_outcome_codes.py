@@ -6,7 +6,7 @@ import pytest
 
 from handrail import Executor, ToolCall, tool
 from handrail.core.errors import OUTCOMES
-from handrail.core.outcome_codes import CODES, rlm_result_text
+from handrail.core.outcome_codes import CODES
 
 
 @pytest.mark.requirement("nrv.timeout-code")
@@ -29,4 +29,4 @@ async def test_a_raising_handler_reads_as_the_rlm_document_says() -> None:
     async with Executor([search]) as executor:
         result = await executor.invoke(ToolCall("1", "search", {"query": "x"}))
 
-    assert rlm_result_text(result) == "Error executing search: ValueError: no index"
+    assert result.text == "Error executing search: ValueError: no index"

@@ -204,6 +204,11 @@ def is_unicode(text: str) -> bool:
     return True
 
 
+def without_surrogates(text: str) -> str:
+    """The same text, with halves of surrogate pairs as escapes: every log, wire and disk can hold it."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
 def first_non_json(value: Any, where: str) -> str | None:
     """The place and type of the first thing in a value that is not JSON; None if it all is."""
     match value:

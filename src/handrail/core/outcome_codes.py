@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from handrail.core.calls import ToolResult
 from handrail.core.errors import Outcome
 
 
@@ -32,10 +31,3 @@ CODES: dict[Outcome, OutcomeCodes] = {
     "limit": OutcomeCodes("LIMIT", "capacity_exceeded", 429),
 }
 """Every outcome but `ok`."""
-
-
-def rlm_result_text(result: ToolResult) -> str:
-    """A result as an RLM program reads it: the text, or the sentence that its document gives for errors."""
-    if result.error is None:
-        return result.text
-    return f"Error executing {result.name}: {result.error.message}"

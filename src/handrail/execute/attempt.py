@@ -17,6 +17,7 @@ from handrail.core.calls import Problem, ToolCall, ToolResult
 from handrail.core.confirmation import Locations
 from handrail.core.context import Context
 from handrail.core.errors import ToolError, describe_exception
+from handrail.core.jsontext import without_surrogates
 from handrail.core.redact import mask_field_values, redact, redact_text
 from handrail.execute.concurrency import GateEntry
 from handrail.execute.isolation.handler_work import HandlerRaised
@@ -127,7 +128,7 @@ def refusal_result(call: ToolCall, error: ToolError, *, still_running: bool = Fa
 def _presentable(words: str) -> str:
     if len(words) > _LONGEST:
         words = "".join(cut_text(words, _LONGEST, None))
-    return words if words.isascii() else words.encode("utf-8", "backslashreplace").decode()
+    return without_surrogates(words)
 
 
 def handler_failure(error: BaseException) -> ToolError:
@@ -180,4 +181,4 @@ def _shortened(text: str, most: int) -> str:
     """Its beginning and its end, in characters that every log can hold."""
     if len(text) > most:
         text = f"{text[: most // 2]}\n[… {len(text) - most:,} characters …]\n{text[-most // 2 :]}"
-    return text.encode("utf-8", "backslashreplace").decode()
+    return without_surrogates(text)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
+import inspect
 import math
 import unicodedata
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from pathlib import PurePath
 from typing import Any
 
@@ -14,6 +16,7 @@ import msgspec
 
 from handrail.core.calls import Attachment, Output, SpilledOutput, ToolResult, encode_data
 from handrail.core.errors import InvalidOutput, ToolError, describe_exception
+from handrail.core.jsontext import without_surrogates
 from handrail.core.ports import Spill
 from handrail.core.redact import MASK, Secret
 from handrail.tools.handlers import Style
@@ -83,20 +86,25 @@ def check_output(output: Output, tool: Tool) -> tuple[str, ...]:
     return (f"the result is not what the return annotation of {tool.name!r} says: {'; '.join(problems)}",)
 
 
+def resolve_handler_value(value: Any) -> Any:
+    """What a handler returned, or what comes of the awaitable that it returned, in a loop of its own."""
+    return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
+
+
+async def _awaited(value: Awaitable[Any]) -> Any:
+    return await value
+
+
 def _output(value: Any, warnings: str | Iterable[Any], attachments: Iterable[Any]) -> Output:
     plain, found = _json(value)
     said = (warnings,) if isinstance(warnings, str) else map(str, warnings)
-    return Output(plain, (*map(_sayable, said), *found), tuple(map(_attachment, attachments)))
-
-
-def _sayable(text: str) -> str:
-    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+    return Output(plain, (*map(without_surrogates, said), *found), tuple(map(_attachment, attachments)))
 
 
 def _attachment(value: Any) -> Attachment:
     try:
         given = value if isinstance(value, Attachment) else Attachment.from_dict(value)
-        return Attachment(_sayable(given.name), _sayable(given.media_type), given.data)
+        return Attachment(without_surrogates(given.name), without_surrogates(given.media_type), given.data)
     except (msgspec.ValidationError, TypeError) as error:
         raise InvalidOutput(f"an attachment needs name, media_type and data: {error}") from error
 
@@ -229,7 +237,7 @@ def _mended(value: Any, *, escaping: bool) -> tuple[Any, tuple[str, ...]]:
                 warnings.add("a number that JSON has not (NaN or infinity) is sent as text")
                 return str(item)
             case str() if escaping:
-                return item.replace("\\", "\\\\").encode("utf-8", "backslashreplace").decode()
+                return without_surrogates(item.replace("\\", "\\\\"))
             case dict():
                 return {mend(key): mend(sub) for key, sub in item.items()}
             case list() | tuple():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from functools import partial
@@ -23,7 +22,13 @@ from handrail.execute.isolation.handler_work import HandlerThreads, HandlerWork,
 from handrail.execute.isolation.loop_watch import LoopWatch
 from handrail.execute.isolation.process_pool import ProcessPool
 from handrail.execute.isolation.worker_frames import NOTHING_LEFT
-from handrail.execute.output import bound_output, check_output, normalise_output, read_worker_output
+from handrail.execute.output import (
+    bound_output,
+    check_output,
+    normalise_output,
+    read_worker_output,
+    resolve_handler_value,
+)
 from handrail.execute.policy import Policy
 from handrail.execute.recorder import RunRecorder
 from handrail.tools.tool import Retry, Tool, schema_defaults
@@ -68,7 +73,8 @@ class CallPerformer:
             CancelledError: It was cancelled; `attempt.result` is the answer, if it had begun.
             JournalError: Its intent could not be written.
         """
-        tool = _tool(attempt)
+        tool = attempt.tool
+        assert tool is not None  # a call is resolved before it is performed
         held = attempt.context.held if attempt.context.depth else None
         try:
             async with self._gate.enter(tool, attempt.resource, held) as entry:
@@ -184,7 +190,7 @@ class CallPerformer:
                 sandboxes = self._sandboxed()
                 return HandlerWork.of(lambda: sandboxes.run(tool, invocation, invocation.arguments, timeout))
             case "thread":
-                work = self._threads.start(partial(_in_thread, tool, invocation, arguments))
+                work = self._threads.start(lambda: resolve_handler_value(tool.start(invocation, arguments)))
                 self._watch.began(work.future, tool.name)
                 return work
         return HandlerWork.of(lambda: tool.start(invocation, arguments), self._watch, tool.name)
@@ -293,11 +299,6 @@ def _output(future: asyncio.Future[Any], tool: Tool, attempt: CallAttempt) -> Ou
         raise handler_failure(error) from error
 
 
-def _in_thread(tool: Tool, invocation: Invocation, arguments: dict[str, Any]) -> Any:
-    value = tool.start(invocation, arguments)
-    return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
-
-
 async def _from_thread(
     loop: asyncio.AbstractEventLoop,
     nested: Nested,
@@ -312,20 +313,10 @@ async def _from_thread(
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(call, loop))
 
 
-async def _awaited(value: Awaitable[Any]) -> Any:
-    return await value
-
-
 def _identity(attempt: CallAttempt, tool: Tool) -> Hashable:
     """The same for equal calls of one run: the same tool with the same arguments, defaults written out or not."""
     arguments = {**schema_defaults(tool.definition.input_schema), **attempt.arguments}
     return attempt.recorder.run, call_identity(tool.scoped_name, arguments)
-
-
-def _tool(attempt: CallAttempt) -> Tool:
-    if attempt.tool is None:
-        raise AssertionError("a call is resolved before it is performed")
-    return attempt.tool
 
 
 def _after_effect(error: ToolError, tool: Tool) -> ToolError:

@@ -1,4 +1,4 @@
-"""What models are told about Monty's Python is so: no less, and no more."""
+"""What Monty's Python does not have is what we know of it: no less, and no more."""
 
 from __future__ import annotations
 
@@ -9,9 +9,17 @@ from typing import Any
 import pytest
 
 from handrail.sandbox.monty import MontySandbox
-from handrail.sandbox.monty.language import MISSING
 from handrail.sandbox.port import Repl
 
+MISSING = """\
+This Python is a subset. It has no class inheritance, no `yield`, no `del`, no `@property`, `@classmethod` or \
+`@staticmethod`, no `except*`, no `from x import *`; exceptions take one string; a generator expression \
+builds its whole list at once.
+Modules: asyncio, base64, bisect, collections, copy, csv, dataclasses, datetime, decimal, functools, hashlib, \
+itertools, json, math, random, re, time, tomllib, typing, unicodedata. No other ones, no packages, no files, no network.
+These builtins are missing: callable, compile, dir, globals, input, vars, __import__, bytearray, memoryview.
+Call functions that ask outside (llm_query and the like) from plain code, loops and comprehensions; they cannot be \
+called inside map(), filter(), sorted(key=…) or methods like __getitem__."""
 LINES = MISSING.splitlines()
 MODULES = re.findall(r"\w+", LINES[1].split(":")[1].split(". No other")[0])
 BUILTINS = re.findall(r"\w+", LINES[2].split(":")[1])

@@ -221,7 +221,7 @@ async def test_a_program_without_the_binary_is_told_what_to_install(monkeypatch:
 
 
 def test_importing_the_package_does_not_load_monty() -> None:
-    code = "import sys, handrail, handrail.sandbox.monty.language as it; print('pydantic_monty' in sys.modules)"
+    code = "import sys, handrail, handrail.sandbox.monty as it; print('pydantic_monty' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
 
     assert done.stdout == "False\n"

@@ -27,7 +27,6 @@ from handrail.execute.isolation.worker import (
     end_with_host,
     flush_standard_streams,
     limit_memory,
-    resolve_handler_value,
 )
 from handrail.execute.isolation.worker_frames import (
     CHUNK,
@@ -39,7 +38,7 @@ from handrail.execute.isolation.worker_frames import (
     worker_lost_error,
 )
 from handrail.execute.isolation.worker_limits import ProcessLimits
-from handrail.execute.output import normalise_output
+from handrail.execute.output import normalise_output, resolve_handler_value
 from handrail.tools.tool import Tool
 
 _forking = threading.Lock()

@@ -6,10 +6,8 @@ defend against the tool: a tool here has the rights of its user.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import ctypes
-import inspect
 import math
 import os
 import resource
@@ -20,7 +18,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NoReturn
 
@@ -39,7 +37,7 @@ from handrail.execute.isolation.worker_frames import (
     WorkerJob,
     read_job,
 )
-from handrail.execute.output import normalise_output
+from handrail.execute.output import normalise_output, resolve_handler_value
 from handrail.tools.handlers import Style
 from handrail.tools.tool import Tool
 
@@ -93,11 +91,6 @@ def encode_answer(answer: Answer, limit: int) -> bytes:
     except FrameError as error:
         message = f"the tool ran, but its result cannot be sent: {error}"
         return length_prefixed(JobFailed(answer.number, "failed", INVALID_OUTPUT, message))
-
-
-def resolve_handler_value(value: Any) -> Any:
-    """What a handler returned, or what comes of the awaitable that it returned."""
-    return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
 
 
 class WorkerProcess:
@@ -184,10 +177,6 @@ def _found(target: HandlerTarget) -> Any:
         where = target.file or target.module
         why = f"{target.qualname!r} of {where!r} could not be imported in a worker process: {describe_exception(error)}"
         raise ToolError("not_importable", why) from error
-
-
-async def _awaited(value: Awaitable[Any]) -> Any:
-    return await value
 
 
 async def _no_nested(name: str, arguments: dict[str, Any], scopes: tuple[str, ...] | None, key: str) -> ToolResult:

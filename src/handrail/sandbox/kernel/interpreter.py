@@ -14,6 +14,7 @@ from typing import Literal
 
 from handrail.core.errors import SandboxUnavailable, UsageError
 from handrail.core.framing import FrameError
+from handrail.core.jsontext import without_surrogates
 from handrail.core.timeouts import time_limit
 from handrail.sandbox.kernel import messages
 from handrail.sandbox.kernel.child_process import ChildInterpreter
@@ -88,7 +89,7 @@ class Interpreter:
             self.kill()
             raise SandboxUnavailable(f"the interpreter was ended: it answered out of turn as {name!r} was put there")
         if said.error:
-            raise UsageError(f"{name!r} cannot be put there: {messages.printable(said.error)[:ERROR_CHARS]}")
+            raise UsageError(f"{name!r} cannot be put there: {without_surrogates(said.error)[:ERROR_CHARS]}")
 
     async def run(self, code: bytes, host: Host, peek: tuple[str, ...]) -> Cell:
         """`code` is its text as JSON."""

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from handrail.core.framing import FrameError, FrameSplitter
-from handrail.core.jsontext import JSONTextError, parse_lightly
+from handrail.core.jsontext import JSONTextError, parse_lightly, without_surrogates
 from handrail.sandbox.kernel.program import MAX_VALUES, NAMES, to_json
 
 ENVELOPE = 2**16
@@ -91,13 +91,8 @@ def answer(number: int, call: int, value: bytes) -> bytes:
 
 
 def failure(number: int, call: int, kind: str, message: str) -> bytes:
-    said = (number, call, to_json(printable(kind)), to_json(printable(message)))
+    said = (number, call, to_json(without_surrogates(kind)), to_json(without_surrogates(message)))
     return _frame(b'{"type":"raise","cell":%d,"call":%d,"kind":%b,"message":%b}' % said)
-
-
-def printable(text: str) -> str:
-    """The same text, but for what is not Unicode."""
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _frame(body: bytes) -> bytes:

@@ -22,7 +22,7 @@ from pydantic_monty import (
     MontyError,
 )
 
-from handrail.core.jsontext import JSONTextError, parse_lightly
+from handrail.core.jsontext import JSONTextError, parse_lightly, without_surrogates
 from handrail.core.ports import Clock
 from handrail.sandbox.kernel.program import MAX_VALUES, to_json
 from handrail.sandbox.monty.failures import MontyFailure
@@ -176,7 +176,7 @@ class MontyWorkerBroken(Exception):
 def _raised(kind: str, message: str) -> ExternalExceptionData:
     """As the builtin exception of that name, or the nearest one above it that Monty has."""
     found = getattr(builtins, kind, None)
-    said = message.encode("utf-8", "backslashreplace").decode()
+    said = without_surrogates(message)
     if isinstance(found, type) and issubclass(found, Exception):
         nearest = next(each for above in found.__mro__ if (each := _KINDS.get(above.__name__)))
         return {"exc_type": nearest, "message": said}
