@@ -151,8 +151,8 @@ def test_the_keys_of_an_object_stay_in_their_order() -> None:
 
 def test_a_set_has_the_same_order_in_every_process() -> None:
     code = """
-from handrail.execute.output import normal
-print(normal({"s": set("abcdefgh"), "t": {1, "a"}}, "named").output)
+from handrail.execute.output import normalise_output
+print(normalise_output({"s": set("abcdefgh"), "t": {1, "a"}}, "named").output)
 """
     seen = {
         subprocess.run(

@@ -176,7 +176,6 @@ def test_a_program_that_used_it_ends_as_programs_do() -> None:
 FORGETFUL = """
 import asyncio
 from handrail.sandbox.monty import MontySandbox
-from handrail.sandbox.monty.worker import Worker
 
 async def main():
     global sandbox, running
