@@ -10,22 +10,25 @@ work inside a running loop too.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Unpack
 
+import msgspec
+
+from handrail.core.calls import Problem, ToolCall, ToolResult
 from handrail.core.context import Context
-from handrail.core.errors import UsageError
-from handrail.core.ports import Journal
+from handrail.core.errors import Outcome, UsageError
+from handrail.core.ports import Journal, Tracer
 from handrail.rlm.backends import Backend, RlmBackends, make_backend, make_other_backends
-from handrail.rlm.caller_context import trace_completion
 from handrail.rlm.custom_tools import read_custom_tools
 from handrail.rlm.environment import ReplEnvironment, setup_code_of
 from handrail.rlm.iterations import OnIteration
 from handrail.rlm.progress import Watch
 from handrail.rlm.prompts import SYSTEM
+from handrail.rlm.query.single_query import WAITING
 from handrail.rlm.query.spending import Spending
 from handrail.rlm.record.trajectory import RLMLogger
 from handrail.rlm.run import RlmRun, opened
@@ -34,6 +37,10 @@ from handrail.rlm.values import RLMChatCompletion, RLMMetadata
 from handrail.rlm.watchers import SafeWatcher
 from handrail.sandbox.port import ReplLimits, Sandbox
 from handrail.sessions.blocking import Closable, LazyPortal
+
+RLM_CALL = "rlm"
+"""What a completion is called in a trace: beside `rlm_query`, which is the same for a child."""
+_OUTCOMES: dict[str, Outcome] = {WAITING: "needs_confirmation", "limit_exceeded": "limit"}
 
 
 class RLM(Closable):
@@ -274,3 +281,23 @@ async def journal_of(given: Journal | Path | None, stack: AsyncExitStack) -> Jou
     from handrail.journal.journal import SqliteJournal  # SQLite and cryptography load when they are used
 
     return await stack.enter_async_context(await SqliteJournal.open(given))
+
+
+async def trace_completion(
+    tracer: Tracer | None, run: str, context: Context, ask: Callable[[Context], Awaitable[RLMChatCompletion]]
+) -> RLMChatCompletion:
+    """One completion as one span, so that what makes its REPL ready is in the same tree as the rest."""
+    if tracer is None:
+        return await ask(context)
+    with tracer.call(ToolCall(run, RLM_CALL, {}), context) as span:
+        completion = await ask(msgspec.structs.replace(context, trace=span.parent))
+        span.settled(_result(completion), RLM_CALL)
+        return completion
+
+
+def _result(completion: RLMChatCompletion) -> ToolResult:
+    if completion.error is None:
+        return ToolResult(completion.run, RLM_CALL, completion.response)
+    kind = completion.error_type or "failed"
+    problem = Problem(kind, completion.error)
+    return ToolResult(completion.run, RLM_CALL, completion.response, _OUTCOMES.get(kind, "failed"), error=problem)

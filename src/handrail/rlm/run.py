@@ -22,7 +22,6 @@ from handrail.core.ports import Model
 from handrail.core.tasks import run_to_completion
 from handrail.execute.executor import Executor
 from handrail.rlm import prompts
-from handrail.rlm.caller_context import caller_of_child_run, caller_of_query
 from handrail.rlm.contexts import HeldContext, load
 from handrail.rlm.iterations import IterationReporter, OnIteration, Trajectory
 from handrail.rlm.outcome import (
@@ -42,7 +41,7 @@ from handrail.rlm.repl.bridge import ReplBridge
 from handrail.rlm.repl.handler_channel import Channels
 from handrail.rlm.repl.notebook import ReplNotebook, contexts_of_message
 from handrail.rlm.repl.prelude import functions, prelude
-from handrail.rlm.repl.query_tools import QUERIES, query_tools
+from handrail.rlm.repl.query_tools import QUERIES, caller_of_child_run, caller_of_query, query_tools
 from handrail.rlm.repl.repl_tool import ReplTool, check_setup
 from handrail.rlm.repl.root_model import ReplModel
 from handrail.rlm.repl.turns import REPL, ReplArguments, turns_of

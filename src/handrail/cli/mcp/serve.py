@@ -13,9 +13,9 @@ import click
 
 import handrail
 from handrail.cli.lazy_groups import cli_command
-from handrail.cli.node.serve import listen_address
 from handrail.cli.output.view import tell
 from handrail.cli.run_options import CliSetup, RunOptions, configured, rule_option, with_tools
+from handrail.cli.serve import listen_address
 from handrail.cli.terminal.person import terminal_person
 from handrail.config.mcp_settings import ConverseSettings, ServeSettings
 from handrail.core.errors import UsageError

@@ -17,7 +17,7 @@ from handrail.cli.lazy_groups import lazy_group
         "erase": ("proof.journal_files:erase_bodies", "Erase arguments and results, and keep every proof valid."),
         "backup": ("proof.journal_files:backup", "Copy the journal, whole, while it is in use."),
         "new": ("proof.journal_files:new", "Begin a new journal where one was lost."),
-        "stats": ("proof.stats", "Show how often each tool was offered, picked and failed."),
+        "stats": ("proof.runs:stats", "Show how often each tool was offered, picked and failed."),
     },
     "handrail proof list",
     "handrail proof show run_0193",

@@ -8,10 +8,10 @@ from handrail.cli.lazy_groups import lazy_group
 @lazy_group(
     "token",
     {
-        "issue": ("token.issue", "Issue a token, or pass on a part of one."),
-        "show": ("token.issued:show", "Show what a token is for, and whether it is good here."),
-        "list": ("token.issued:list_tokens", "List the tokens that this node issued."),
-        "revoke": ("token.issued:revoke", "Let a token be good no more."),
+        "issue": ("token.commands:issue_token", "Issue a token, or pass on a part of one."),
+        "show": ("token.commands:show", "Show what a token is for, and whether it is good here."),
+        "list": ("token.commands:list_tokens", "List the tokens that this node issued."),
+        "revoke": ("token.commands:revoke", "Let a token be good no more."),
     },
     "handrail token issue --can 'rag.*@1.*' --param corpus=docs > reader.token",
     "handrail token issue --from reader.token --ttl 10m --calls 5 > short.token",

@@ -106,7 +106,7 @@ class Queries(ClosedOnExit):
             raise ValueError(openai_forms.NEEDS_HANDLER)
         made = NO_TOOLS if tools is None or tool_handler is None else tools_with_handler(tools, tool_handler)
         request = LMRequest(prompt=prompt, model=model, depth=depth)
-        return await self._settle(
+        return await self._answer_and_tell(
             self._read(request, response_format, tools, made, tool_choice, max_iterations, run, context)
         )
 
@@ -153,7 +153,7 @@ class Queries(ClosedOnExit):
         for at, prompt in enumerate(prompts):  # nothing is asked unless everything can be
             if not (plain and at and isinstance(prompt, str)):
                 read(at)
-        return await run_all_bounded(len(prompts), lambda at: self._settle(read(at)), self._concurrency)
+        return await run_all_bounded(len(prompts), lambda at: self._answer_and_tell(read(at)), self._concurrency)
 
     async def turn(
         self,
@@ -178,7 +178,7 @@ class Queries(ClosedOnExit):
         offers = tuple(ToolOffer(each.name, each.description, each.input_schema) for each in definitions)
         request = LMRequest(prompt=prompt, model=model, depth=depth)
         query = self._read(request, response_format, tools, NO_TOOLS, tool_choice, None, run, context, offers)
-        return await self._settle(query)
+        return await self._answer_and_tell(query)
 
     def _read(
         self,
@@ -196,10 +196,6 @@ class Queries(ClosedOnExit):
         if not isinstance(iterations, int) or iterations < 1:
             raise ValueError(f"Invalid max_iterations: at least 1, not {iterations!r}")
         conversation = openai_forms.conversation_of(request.prompt)
-        if response_format is None and tools is None and tool_choice is None:
-            return ModelQuery(
-                request=request, conversation=conversation, iterations=iterations, run=run, context=context
-            )
         request.response_format, request.tools, request.tool_choice = response_format, tools, tool_choice
         names = [*(tool.name for tool in made), *(offer.name for offer in external)]
         return ModelQuery(
@@ -234,7 +230,7 @@ class Queries(ClosedOnExit):
 
     # ── answering ────────────────────────────────────────────────────────────────────
 
-    async def _settle(self, query: ModelQuery) -> RLMChatCompletion:
+    async def _answer_and_tell(self, query: ModelQuery) -> RLMChatCompletion:
         started = self._clock.monotonic()
         try:
             model = self.route(query.request.model, query.request.depth)

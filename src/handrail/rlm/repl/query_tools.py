@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from msgspec.structs import replace
+
+from handrail.core.context import Context, Principal
 from handrail.core.errors import ToolError
 from handrail.core.ids import nested_id
 from handrail.core.invocation import Invocation
-from handrail.rlm.caller_context import caller_of_query
 from handrail.rlm.query.handler_tools import DAY
 from handrail.rlm.query.openai_forms import check_pictures
 from handrail.rlm.query.queries import Queries
@@ -139,3 +141,14 @@ def completions_of(arguments: dict[str, Any], content: Any) -> list[RLMChatCompl
         RLMChatCompletion.from_dict({**each, "prompt": prompt})
         for each, prompt in zip(content["completions"], prompts, strict=True)
     ]
+
+
+def caller_of_child_run(context: Context) -> Context:
+    """For a run that a call of code begins: the same caller, with no more rights, in a place of its own."""
+    return replace(context, run="", deadline=None, depth=0, model=None, held=())
+
+
+def caller_of_query(context: Context) -> Context:
+    """For a question to a model. Its tools are handlers of the code that asks, and what those may do in the world is
+    judged where they do it: the rights of the caller are for that, and not for the names that the code gave them."""
+    return Context(principal=Principal(context.principal.id), trace=context.trace)
