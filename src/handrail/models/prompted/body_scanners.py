@@ -143,15 +143,20 @@ _VALUES = {opens: (closes,) for opens, closes in VALUES.items()} | {"{": ("}", "
 _LONGEST_END = max(len(end) for ends in _VALUES.values() for end in ends)
 
 
-class DelimitedScanner:
-    """Text up to the first of some marks, outside of strings that one and the same delimiter opens and closes."""
+class UntilMarkScanner:
+    """Text up to the first match of a pattern of marks, outside of strings that one delimiter opens and closes."""
 
-    def __init__(self, delimiter: str, marks: Collection[str]) -> None:
+    def __init__(self, pattern: re.Pattern[str], longest: int, delimiter: str = "") -> None:
+        self._pattern = pattern
+        self._keep = longest - 1
         self._delimiter = delimiter
-        self._pattern = re.compile("|".join(map(re.escape, (delimiter, *marks))))
-        self._keep = max(map(len, (delimiter, *marks))) - 1
         self._tail = ""
         self._in_string = False
+
+    @classmethod
+    def any_of(cls, marks: Collection[str], delimiter: str = "") -> UntilMarkScanner:
+        literals = [delimiter, *marks] if delimiter else marks
+        return cls(re.compile("|".join(map(re.escape, literals))), max(map(len, literals)), delimiter)
 
     def feed(self, text: str) -> int | None:
         joined, before, done = self._tail + text, len(self._tail), 0
@@ -162,25 +167,4 @@ class DelimitedScanner:
                 return found.start() - before
             done = found.end()
         self._tail = joined[max(done, len(joined) - self._keep) :]
-        return None
-
-
-class UntilMarkScanner:
-    """Text up to the first match of a pattern of marks."""
-
-    def __init__(self, pattern: re.Pattern[str], longest: int) -> None:
-        self._pattern = pattern
-        self._keep = longest - 1
-        self._tail = ""
-
-    @classmethod
-    def any_of(cls, marks: Collection[str]) -> UntilMarkScanner:
-        return cls(re.compile("|".join(map(re.escape, marks))), max(map(len, marks)))
-
-    def feed(self, text: str) -> int | None:
-        joined = self._tail + text
-        found = self._pattern.search(joined)
-        if found is not None:
-            return found.start() - len(self._tail)
-        self._tail = joined[-self._keep :] if self._keep else ""
         return None

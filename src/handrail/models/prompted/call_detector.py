@@ -21,7 +21,6 @@ from handrail.models.prompted.body_scanners import (
     BalancedScanner,
     BodyScanner,
     ClosedValueScanner,
-    DelimitedScanner,
     FencedScanner,
     UntilMarkScanner,
 )
@@ -197,7 +196,7 @@ class CallDetector:
         if not shape.closes:
             return self._give_up()
         if shape.strings:
-            return self._begin(DelimitedScanner(shape.strings, shape.closes))
+            return self._begin(UntilMarkScanner.any_of(shape.closes, shape.strings))
         return self._begin(FencedScanner() if shape is CODE else ClosedValueScanner(shape.closes))
 
     def _headed(self) -> bool:

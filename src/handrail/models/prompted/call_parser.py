@@ -198,7 +198,7 @@ def _as_list(text: str) -> str:
     """Text that is, or plainly means, a JSON list, as JSON.
 
     Raises:
-        Unreadable: There is no one reading of it.
+        UnreadableJson: There is no one reading of it.
     """
     try:
         parse(text)

@@ -1,4 +1,4 @@
-"""How each format is written: one row each. What is read is wider; see `shapes`.
+"""How each format is written: one row each. What is read is wider; see `call_shapes`.
 
 A row's frame is the text around a call's name and its arguments as JSON. It is used
 to render past calls, to tell the model what to write, and to make grammars.

@@ -28,7 +28,7 @@ _Kind = Literal["text", "reasoning", "call", "header"]
 
 
 class HarmonyDetector:
-    """As `detect.Detector`, for harmony."""
+    """Finds calls, thoughts and text as `CallDetector` does, in harmony."""
 
     def __init__(self, schemas: Schemas) -> None:
         self._schemas = schemas

@@ -39,7 +39,7 @@ def json_tokens(text: str) -> list[Token]:
     """The text's tokens without its spaces, except that one at the very end stays: it ends a number.
 
     Raises:
-        Unreadable: Something in it is no token.
+        UnreadableJson: Something in it is no token.
     """
     found: list[Token] = []
     position = 0
@@ -58,7 +58,7 @@ def strict_json(text: str) -> str:
     """One value as JSON. What it still gets wrong, the strict reader refuses.
 
     Raises:
-        Unreadable: There is no one reading of it.
+        UnreadableJson: There is no one reading of it.
     """
     return tokens_as_json(json_tokens(text))
 

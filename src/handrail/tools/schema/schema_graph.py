@@ -61,7 +61,7 @@ class SchemaGraph:
     """Every subschema that can be reached, with its references resolved.
 
     Raises:
-        Refused: A reference leaves the schema or names nothing in it; an unknown dialect; too many subschemas.
+        UnusableSchema: A reference leaves the schema or names nothing in it; an unknown dialect; too many subschemas.
     """
 
     def __init__(self, schema: dict[str, Any] | bool, dialect: int, max_nodes: int) -> None:
@@ -84,7 +84,7 @@ class SchemaGraph:
         """For each node, how many subschemas one value meets there, references followed.
 
         Raises:
-            Refused: A subschema applies to the same value again, without end; or the chain is too long.
+            UnusableSchema: A subschema applies to the same value again, without end; or the chain is too long.
         """
         weights = [0] * len(self.nodes)
         for index in range(len(self.nodes)):
@@ -291,7 +291,7 @@ def dialect_of(uri: str) -> int:
     """The dialect that a `$schema` names.
 
     Raises:
-        Refused: None that we know.
+        UnusableSchema: None that we know.
     """
     if (found := DIALECTS.get(uri.removesuffix("#"))) is None:
         raise UnusableSchema(f"its '$schema' {uri!r} is unknown; use one of {', '.join(DIALECTS)}")
