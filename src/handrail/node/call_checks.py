@@ -20,7 +20,7 @@ from handrail.node.capability_tools import BUS
 
 
 async def admit(admission: Admission | None, asked: BusCall, descriptor: CapabilityDescriptor) -> Caller:
-    """The caller as it is known. The program itself, with no token, needs nobody's word.
+    """The caller as it is known. The program itself, with no token, needs no admission.
 
     Raises:
         BusError: It may not.
@@ -37,7 +37,7 @@ async def admit(admission: Admission | None, asked: BusCall, descriptor: Capabil
 async def is_admitted_to(
     admission: Admission | None, asked: BusCall, first: CapabilityProvider, other: CapabilityProvider
 ) -> bool:
-    """Whether who was admitted to the first provider may ask another one too, which may read the body otherwise.
+    """Whether a caller admitted at the first provider is also admitted at another, which may read the body otherwise.
 
     Admission that must be asked again counts it as one more call.
     """

@@ -166,8 +166,10 @@ def capability_name(tool: Tool) -> str:
 
 
 def check_name_free(tool: Tool, others: Mapping[str, Tool]) -> None:
-    """Raises:
-    UsageError: Another tool of this bus has its name, so that the record could not tell them apart.
+    """Makes sure that no other tool of the bus has a name of this one.
+
+    Raises:
+        UsageError: One has, so that the record could not tell them apart.
     """
     for name in (tool.name, tool.scoped_name):
         if name in others:

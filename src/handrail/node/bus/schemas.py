@@ -24,16 +24,20 @@ class CapabilitySchemas:
         self._known = BoundedMemory[tuple[int, str], tuple[CapabilityDescriptor, Validator]](1_000)
 
     def validate_request(self, descriptor: CapabilityDescriptor, body: Any) -> None:
-        """Raises:
-        BusError: The body does not fit (`bad_request_error`), with every problem at once.
+        """Holds the body of a call to the schema of its capability.
+
+        Raises:
+            BusError: It does not fit (`bad_request`), with every problem at once.
         """
         found = self._validator(descriptor, "request", lambda: descriptor.request_schema)
         if problems := found.problems(body):
             raise bad_request_error(problems)
 
     def validate_response(self, descriptor: CapabilityDescriptor, response: Any) -> None:
-        """Raises:
-        BusError: The response is none, or its `output` does not fit (`internal_error`).
+        """Holds a response to the schema of its capability.
+
+        Raises:
+            BusError: It is none, or its `output` does not fit (`internal_error`).
         """
         found = self._validator(descriptor, "response", lambda: response_shape(descriptor.response_schema))
         if problems := found.problems(response):
@@ -56,7 +60,7 @@ class CapabilitySchemas:
 
 
 def bad_request_error(problems: list[str]) -> BusError:
-    """They show what was given; what looks like a secret there is masked."""
+    """The error for a body with these problems, in which whatever looks like a secret is masked."""
     told = [redact_text(each) for each in problems]
     return BusError("bad_request", "; ".join(told), outcome="invalid_arguments", problems=told)
 

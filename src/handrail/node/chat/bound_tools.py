@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from msgspec.structs import replace
@@ -44,19 +45,20 @@ def capability_body(binding: Binding, arguments: Mapping[str, Any]) -> dict[str,
     return {half: fields for half, fields in halves.items() if fields or half == "input"}
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class BoundCapability:
     """A capability as the handler of a tool, called for whoever calls the tool."""
 
-    def __init__(self, bus: Bus, binding: Binding, terms: CallTerms, *, reads: bool = False) -> None:
-        """`reads` says that the tool was declared to change nothing; then its capability has to say so too."""
-        self._bus = bus
-        self._binding = binding
-        self._terms = terms
-        self._reads = reads
-        self._harmless: set[str] = set()
-        """Capabilities that were seen to say so."""
-        self._streams: bool | None = None
-        """Whether its response goes out in frames; None is not known yet."""
+    bus: Bus
+    binding: Binding
+    terms: CallTerms
+    _: KW_ONLY
+    reads: bool = False
+    """Whether the tool was declared to change nothing; then its capability has to say so too."""
+    _harmless: set[str] = field(default_factory=set)
+    """Capabilities that were seen to say so."""
+    _streams: bool | None = None
+    """Whether its response goes out in frames; None is not known yet."""
 
     async def run(self, invocation: Invocation) -> Any:
         """Its output. One that streams is drained to it; of any other, its progress is told.
@@ -64,11 +66,11 @@ class BoundCapability:
         Raises:
             ToolError: It failed, or answered with an error.
         """
-        trace = invocation.context.trace or self._terms.trace
-        terms = replace(self._terms, call_id=invocation.idempotency_key, trace=trace)
-        body = capability_body(self._binding, invocation.arguments)
+        trace = invocation.context.trace or self.terms.trace
+        terms = replace(self.terms, call_id=invocation.idempotency_key, trace=trace)
+        body = capability_body(self.binding, invocation.arguments)
         try:
-            if self._reads:
+            if self.reads:
                 await self._check_harmless(body)
             output = await (
                 self._drained(body, terms) if await self._is_stream() else self._told(body, terms, invocation)
@@ -81,13 +83,13 @@ class BoundCapability:
 
     async def _check_harmless(self, body: Mapping[str, Any]) -> None:
         """A side effect that the tool does not declare would be made without anybody's word."""
-        name, target = self._binding.capability, body["input"].get("target_capability")
+        name, target = self.binding.capability, body["input"].get("target_capability")
         if name == TOOLS_CALL and isinstance(target, str):
             name = target.partition("@")[0]  # that changes what its target does
         if name in self._harmless:
             return
         try:
-            offers = await self._bus.discover(name)
+            offers = await self.bus.discover(name)
         except MissingExtra:
             return
         if any(offer.descriptor.side_effects for offer in offers):
@@ -98,7 +100,7 @@ class BoundCapability:
     async def _is_stream(self) -> bool:
         if self._streams is None:
             try:
-                offers = await self._bus.discover(self._binding.capability)
+                offers = await self.bus.discover(self.binding.capability)
             except MissingExtra:  # what there is cannot be told here; to call it needs no extra
                 return True
             if not offers:
@@ -107,12 +109,12 @@ class BoundCapability:
         return self._streams
 
     async def _drained(self, body: dict[str, Any], terms: CallTerms) -> Any:
-        response = await self._bus.call(self._binding.capability, self._binding.version, body, terms=terms)
+        response = await self.bus.call(self.binding.capability, self.binding.version, body, terms=terms)
         return response.get("output")
 
     async def _told(self, body: dict[str, Any], terms: CallTerms, invocation: Invocation) -> Any:
         output: Any = None
-        async with self._bus.stream(self._binding.capability, self._binding.version, body, terms=terms) as frames:
+        async with self.bus.stream(self.binding.capability, self.binding.version, body, terms=terms) as frames:
             async for frame in frames:
                 match frame.event:
                     case "progress":

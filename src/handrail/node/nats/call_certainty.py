@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal
 
 from handrail.core.errors import BusError, Outcome
@@ -12,20 +13,20 @@ State = Literal["idle", "asked", "word", "running", "ended"]
 """`word`: our word to begin is sent, once, and nothing was heard since."""
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
 class CallCertainty:
-    __slots__ = ("_at_once", "effect_possible", "seq", "state", "taken", "what")
+    """What the caller knows for certain about its call, and the error it may therefore report."""
 
-    def __init__(self, what: str, *, effect_possible: bool, at_once: Callable[[], bool]) -> None:
-        """`at_once` tells whether something with an effect may be begun by a worker of which nothing was heard."""
-        self.what = what
-        self._at_once = at_once
-        self.state: State = "idle"
-        self.taken: NatsAccepted | None = None
-        """Who has it, and how they treat it."""
-        self.seq = 0
-        """The last chunk that was given out."""
-        self.effect_possible = effect_possible
-        """An earlier attempt may have taken effect."""
+    what: str
+    effect_possible: bool
+    """An earlier attempt may have taken effect."""
+    at_once: Callable[[], bool]
+    """Whether something with an effect may be begun by a worker of which nothing was heard."""
+    state: State = "idle"
+    taken: NatsAccepted | None = None
+    """Who has it, and how they treat it."""
+    seq: int = 0
+    """The last chunk that was given out."""
 
     @property
     def again(self) -> bool:
@@ -38,12 +39,12 @@ class CallCertainty:
 
     @property
     def in_doubt(self) -> bool:
-        begun = self._at_once() if self.state == "asked" else self.state in ("word", "running") and self.effects
+        begun = self.at_once() if self.state == "asked" else self.state in ("word", "running") and self.effects
         return begun or self.effect_possible
 
     def lost(self) -> None:
         """This attempt is given up, whatever it did."""
-        self.effect_possible |= self._at_once() if self.state == "asked" else self.effects
+        self.effect_possible |= self.at_once() if self.state == "asked" else self.effects
 
     def truly(self, error: BusError) -> BusError:
         """How this attempt ended, as an end of the call: an earlier one may have taken effect."""

@@ -82,7 +82,7 @@ class CallExchange:
         self._attempts = 0
         self._words = 0
         self._at = CallCertainty(
-            ask.capability,
+            what=ask.capability,
             effect_possible=finding.pinned is not None,
             at_once=lambda: finding.may_begin_at_once,
         )

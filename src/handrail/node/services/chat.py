@@ -142,31 +142,22 @@ class ChatService:
 
     async def send(self, request: RouteRequest) -> dict[str, Any]:
         given = request.input
-        draft = EventDraft(
-            kind=_KIND,
-            author=author_name(request.caller, self._node_id),
-            client_id=given.get("client_id") or request.call_id,
-            content={"body": given["body"], "attachments": given.get("attachments", [])},
-            recipient=given["recipient"],
-            state="queued",
-        )
+        draft = self._draft(request, given["recipient"], given.get("client_id") or request.call_id)
         return await self._kept(draft, request)
 
     async def deliver(self, request: RouteRequest) -> dict[str, Any]:
         given, recipient = request.input, request.params["recipient"]
         if not self._is_here(recipient):
             raise BusError("not_found", f"{recipient[:80]!r} is not on this node")
-        said = {"body": given["body"], "attachments": given.get("attachments", [])}
-        draft = EventDraft(
-            kind=_KIND,
-            author=author_name(request.caller, self._node_id),
-            client_id=given["event_id"],
-            content=said | ({"on_behalf_of": given["on_behalf_of"]} if "on_behalf_of" in given else {}),
-            recipient=recipient,
-            state="queued",
-            heard=given["lamport"],
-        )
+        draft = self._draft(request, recipient, given["event_id"], heard=given["lamport"])
+        if "on_behalf_of" in given:
+            draft.content["on_behalf_of"] = given["on_behalf_of"]
         return await self._kept(draft, None)
+
+    def _draft(self, request: RouteRequest, recipient: str, client_id: str, heard: int = 0) -> EventDraft:
+        given, author = request.input, author_name(request.caller, self._node_id)
+        content = {"body": given["body"], "attachments": given.get("attachments", [])}
+        return EventDraft(_KIND, author, client_id, content, recipient, state="queued", heard=heard)
 
     async def history(self, request: RouteRequest) -> dict[str, Any]:
         asked, me = request.input, author_name(request.caller, self._node_id)

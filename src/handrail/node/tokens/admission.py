@@ -76,7 +76,10 @@ class TokenAdmission:
                 f" and this one is {known.trust!r}; sign the call, or bring a token",
             )
         if carried is None:
-            return _only(known, descriptor) if known.trust == "unknown" else known
+            if known.trust != "unknown":
+                return known
+            # Somebody unknown may call what is for everybody, and nothing by way of it.
+            return Caller(principal=Principal(known.id, (descriptor.full_name,)), trust=known.trust)
         held = self._read(carried)
         if (why := held.scope.lacks(descriptor.full_name, body, descriptor.request_schema)) is not None:
             raise _refused("token_scope_insufficient", f"the token is not for this call: {why}")
@@ -105,8 +108,9 @@ class TokenAdmission:
         if caller.principal.scopes is not None and caller.trust != "unknown":
             scopes = shared_patterns(caller.principal.scopes, scopes)
         # By the holder, who is not the node that lends or relays: that node's own trust is not for others.
-        trust = _highest(self._directory.get(held.holder, "unknown"), held.trust)
-        return Caller(principal=Principal(held.holder, scopes), trust=_lowest(trust, issuer), token=Secret(token))
+        trust = max(self._directory.get(held.holder, "unknown"), held.trust, key=TRUST.index)
+        trust = min(trust, issuer, key=TRUST.index)
+        return Caller(principal=Principal(held.holder, scopes), trust=trust, token=Secret(token))
 
     def _by_itself(self, caller: Caller) -> Caller:
         if caller.trust == "self":
@@ -189,22 +193,9 @@ class TokenAdmission:
         return token.id if token.issuer == self._node_id else f"{token.issuer}#{token.id}"
 
 
-def _only(caller: Caller, descriptor: CapabilityDescriptor) -> Caller:
-    """Somebody unknown may call what is for everybody, and nothing by way of it."""
-    return Caller(principal=Principal(caller.id, (descriptor.full_name,)), trust=caller.trust)
-
-
 def _more_than(allowed: Scope) -> str:
     can = ", ".join(allowed.capabilities)
     return f"the token is for more than its issuer may give away here, which is {can}; call with one for that or less"
-
-
-def _lowest(one: Trust, other: Trust) -> Trust:
-    return min(one, other, key=TRUST.index)
-
-
-def _highest(one: Trust, other: Trust) -> Trust:
-    return max(one, other, key=TRUST.index)
 
 
 def _refused(code: str, why: str, retry_after_ms: int | None = None) -> BusError:

@@ -85,7 +85,7 @@ def check_call(
     Raises:
         BusError: It is not signed as it says, or not for here and now (`invalid_signature`).
     """
-    missing = [name for name in (*FIELDS, "signature") if not _is_text(fields.get(name))]
+    missing = [name for name in (*FIELDS, "signature") if not fields.get(name) or not isinstance(fields[name], str)]
     if missing:
         raise _invalid(f"the signed envelope lacks {', '.join(missing)}; sign with all of its fields")
     if not isinstance(fields.get(TO, ""), str):
@@ -179,10 +179,6 @@ class Authenticator:
         if not seen.first(signed_bytes(fields, body), parse_time(fields["timestamp"]) or 0, now):
             raise _invalid("this call was seen before; sign each attempt anew, and not ahead of time")
         return Caller(principal=Principal(signer))
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and value != ""
 
 
 def format_time(at: int) -> str:

@@ -63,7 +63,8 @@ class PictureReader:
         return find_spec("rapidocr") is None or find_spec("onnxruntime") is None or find_spec("PIL") is None
 
     async def read(self, data: bytes) -> Picture:
-        """
+        """What can be told of a picture.
+
         Raises:
             BusError: It is no picture, or too large (`bad_request`).
         """

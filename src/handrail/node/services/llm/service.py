@@ -180,7 +180,8 @@ class LlmService:
 
 
 def _target(said: Mapping[str, Any]) -> tuple[str, Version]:
-    """
+    """The capability that is to be called, and its version.
+
     Raises:
         BusError: The name and `target_version` give two versions, or something that is none (`bad_request`).
     """

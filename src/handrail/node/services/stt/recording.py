@@ -28,8 +28,10 @@ class PcmRecording(Struct, frozen=True):
 
 
 def read_recording(data: bytes) -> PcmRecording:
-    """Raises:
-    BusError: It is no such recording (`bad_request`).
+    """The samples of a WAV file, mixed to one channel.
+
+    Raises:
+        BusError: It is no such recording (`bad_request`).
     """
     try:
         with wave.open(io.BytesIO(data)) as file:

@@ -35,7 +35,8 @@ class RemoteRecogniser:
     async def segments(
         self, media_type: str, data: bytes, *, language: str | None, english: bool, model: str | None = None
     ) -> list[Segment]:
-        """
+        """What is said in a recording, as the service understood it.
+
         Raises:
             BusError: The service cannot be reached, refuses, or answers something else.
         """
