@@ -12,28 +12,16 @@ from handrail.core.errors import UsageError
 from handrail.core.redact import Secret, remember_secret
 
 VARIABLES: Mapping[str, tuple[str, ...]] = {
-    "anthropic": ("ANTHROPIC_API_KEY",),
     "azure": ("AZURE_OPENAI_API_KEY",),
     "bedrock": ("AWS_BEARER_TOKEN_BEDROCK",),
     "cohere": ("COHERE_API_KEY", "CO_API_KEY"),
-    "deepseek": ("DEEPSEEK_API_KEY",),
     "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-    "groq": ("GROQ_API_KEY",),
     "kimi": ("MOONSHOT_API_KEY",),
     "llamacpp": ("LLAMA_API_KEY",),
-    "lmstudio": ("LMSTUDIO_API_KEY",),
-    "mistral": ("MISTRAL_API_KEY",),
     "nemotron": ("NVIDIA_API_KEY",),
-    "ollama": ("OLLAMA_API_KEY",),
-    "openai": ("OPENAI_API_KEY",),
-    "openrouter": ("OPENROUTER_API_KEY",),
     "qwen": ("DASHSCOPE_API_KEY",),
-    "together": ("TOGETHER_API_KEY",),
-    "vllm": ("VLLM_API_KEY",),
-    "xai": ("XAI_API_KEY",),
-    "zai": ("ZAI_API_KEY",),
 }
-"""In order: the first that is set is taken."""
+"""Of services whose variable is not `NAME_API_KEY`. In order: the first that is set is taken."""
 
 WITHOUT = frozenset({"bedrock", "llamacpp", "lmstudio", "local", "minicpm-v", "ollama", "openbmb", "vllm"})
 """Services that mostly run without one, or find their credentials elsewhere."""

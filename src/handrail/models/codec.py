@@ -99,7 +99,7 @@ class Codec(Protocol):
     def encode(self, request: ModelRequest, model: str, *, stream: bool) -> WireRequest: ...
 
     def decoder(self, request: ModelRequest) -> Decoder:
-        """For the reply to this request, streamed or not: one JSON document is fed as one event."""
+        """A decoder for one reply. A reply that is not streamed is fed as one event."""
         ...
 
 
@@ -121,7 +121,8 @@ class CountingCodec(Protocol):
         ...
 
     def read_count(self, data: Mapping[str, Any]) -> int:
-        """
+        """The token count in the service's answer.
+
         Raises:
             ProtocolError: It is no count.
         """

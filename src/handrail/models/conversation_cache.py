@@ -1,12 +1,25 @@
-"""A conversation on the wire, of which only what is new is written.
+"""Caches the written conversation, so that a turn writes only its new messages.
 
-A turn adds a few messages to a conversation, and a request has them all. What was
-written of the earlier ones is kept in the request's scratch, as items of the wire
-and as JSON; so a turn costs the same at the start of a run and after a thousand.
-What comes out is the same as without: a codec need not know of it.
+A turn adds a few messages to a conversation, and a request has them all. Without the cache every request would write
+everything again; what comes out is the same either way, and a codec need not know of it. Not used by Bedrock, whose
+bodies botocore writes, nor for prompted calling, which puts every message into words first.
 
-Not so for Bedrock, whose bodies botocore writes, nor for prompted calling, which puts
-every message into words first.
+What is kept: for each way of writing (provider, whether tools are offered, and the identity of each value in `given`:
+names, profile and the like), the wire's items and their JSON for the messages that nothing later can change
+(`settled_message_count`), and the last piece after them. It is kept in the scratch of the request, in memory only.
+
+What invalidates it:
+- The kept messages are no prefix of the request's any more (a trim, an edit, another branch): `take` drops the entry.
+- Another object in `given`, another provider, tools offered or not: that is another way, with an entry of its own.
+  Objects in `given` are compared by identity; an entry holds them, so that no other object gets their identity.
+- An id of a call that does not fit `ids`, or a piece that would merge with the item before it: nothing is kept of
+  this request, and all of it is written.
+
+What must hold for it to be right: the writer treats turns one by one and depends on nothing but `given`; and
+`settled_message_count` counts only messages that stay the same turns whatever follows. Its bounds: `_WAYS` entries for
+each scratch, and nothing is kept of a conversation of `_FEW` messages.
+
+`tests/models/test_conversation_cache.py` compares every codec with and without it, over generated conversations.
 """
 
 from __future__ import annotations
@@ -17,6 +30,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.messages import Message
 from handrail.core.model_request import ModelRequest, ModelScratch
 from handrail.models.codec import EncodedList
@@ -49,7 +63,7 @@ class WrittenTurns(Struct):
     """The items with their JSON, if that is kept."""
 
     def after(self, item: dict[str, Any]) -> WrittenTurns:
-        """The same, with something said before it."""
+        """The same turns with one item put before them."""
         items = [item, *self.items]
         said = msgspec.json.encode(item) + b","
         known = tuple(EncodedList(items, (said, *part.text)) for part in self.known)
@@ -117,7 +131,7 @@ class _GrowingConversation:
         return len(self._messages)
 
     def copy(self) -> _GrowingConversation:
-        """One that grows on its own."""
+        """A copy that can grow independently."""
         other = _GrowingConversation(self._way)
         other._messages, other._ids = self._messages, set(self._ids)
         other._part = WrittenTurns(list(self._part.items), self._part.missed, self._part.system)
@@ -151,7 +165,7 @@ class _GrowingConversation:
         return piece if piece is not None and self._is_apart(piece) else None
 
     def _is_apart(self, piece: _WrittenPiece) -> bool:
-        """Whether it stands beside what there is: a reply comes first, of which something is sent back."""
+        """True if the piece can follow without merging with the last item: it begins with a reply of another role."""
         before, after = self._part.items[-1].get("role"), piece.part.items[0].get("role")
         return isinstance(piece.history[0], AssistantTurn) and (before is None or before != after)
 
@@ -164,6 +178,10 @@ class _GrowingConversation:
         self._messages += piece.messages
         self._ids.update(_ids(piece.history))
         self._last = None
+
+
+_Place = tuple[Any, ...]
+_Kept = BoundedMemory[_Place, _GrowingConversation]
 
 
 def write_conversation(
@@ -184,36 +202,28 @@ def write_conversation(
     if request.scratch is None or len(request.messages) <= _FEW:
         return way.whole(request.messages)
     place = (provider, tools_offered, *map(id, given))
-    own = _ConversationShelf(request.scratch)
-    growing = own.take(place, request.messages)
+    own = _kept(request.scratch)
+    growing = _take(own, place, request.messages)
     if growing is not None:
-        own.put(place, growing)
+        own[place] = growing
         return growing.grown(request.messages) or way.whole(request.messages)
-    shared = _ConversationShelf(request.scratch.base)
-    known = shared.take(place, request.messages)
-    growing = _GrowingConversation(way) if known is None else known.copy()
-    own.put(place, growing)
+    shared = _kept(request.scratch.base)
+    known = _take(shared, place, request.messages)
+    growing = own[place] = _GrowingConversation(way) if known is None else known.copy()
     part = growing.grown(request.messages)
-    shared.put(place, growing.copy() if known is None or len(known) < len(growing) else known)
+    shared[place] = growing.copy() if known is None or len(known) < len(growing) else known
     return part or way.whole(request.messages)
 
 
-class _ConversationShelf:
-    """The conversations that a scratch has, by the way in which they are written. One that is there has what it was
-    given, so that nothing else gets its identity."""
+def _kept(scratch: ModelScratch | None) -> _Kept:
+    """The conversations that a scratch has, by the way in which they are written."""
+    return BoundedMemory(_WAYS) if scratch is None else scratch.kept.setdefault(__name__, BoundedMemory(_WAYS))
 
-    def __init__(self, scratch: ModelScratch | None) -> None:
-        self._kept: dict[Any, _GrowingConversation] = {} if scratch is None else scratch.kept.setdefault(__name__, {})
 
-    def take(self, place: tuple[Any, ...], messages: tuple[Message, ...]) -> _GrowingConversation | None:
-        """The one that the messages go on from."""
-        growing = self._kept.pop(place, None)
-        return growing if growing is not None and growing.begins(messages) else None
-
-    def put(self, place: tuple[Any, ...], growing: _GrowingConversation) -> None:
-        self._kept[place] = growing
-        if len(self._kept) > _WAYS:
-            del self._kept[next(iter(self._kept))]
+def _take(kept: _Kept, place: _Place, messages: tuple[Message, ...]) -> _GrowingConversation | None:
+    """Take out the conversation that the messages go on from."""
+    growing = kept.pop(place, None)
+    return growing if growing is not None and growing.begins(messages) else None
 
 
 def _each_once(notices: tuple[str, ...]) -> tuple[str, ...]:

@@ -48,7 +48,7 @@ class FailoverModel:
         self._rest = rest
         self._clock = clock
         self._resting: dict[int, float] = {}
-        """Until when, by place."""
+        """When each model may be asked again, by its index; monotonic seconds."""
 
     def __repr__(self) -> str:
         return f"FailoverModel({', '.join(map(repr, self._models))})"
@@ -84,7 +84,7 @@ class FailoverModel:
 
     @property
     def text_model(self) -> FailoverModel | None:
-        """The same of those that go on with a text; None if one of them cannot."""
+        """A failover over the models' text-completion forms, or None if one of them has none."""
         found = [text_model_of(model) for model in self._models]
         able = [model for model in found if model is not None]
         return FailoverModel(able, rest=self._rest, clock=self._clock) if len(able) == len(found) else None
@@ -133,7 +133,7 @@ class WithSettings:
 
 
 def _request_for_fallback(place: int, request: ModelRequest) -> ModelRequest:
-    """What is in the form of one wire, extra fields and tools of the service, was meant for the first."""
+    """Removes what is in the form of one wire (extra fields, built-in tools) for every model but the first."""
     if place == 0 or not (request.extra or request.builtin_tools):
         return request
     return replace(request, extra={}, builtin_tools=())

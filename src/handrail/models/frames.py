@@ -51,7 +51,7 @@ def _too_large(largest: int) -> ProtocolError:
 
 
 class _FrameBuffer:
-    """What has come of a frame so far, joined once."""
+    """Collects the bytes of one frame and joins them once."""
 
     def __init__(self, largest: int) -> None:
         self._largest = largest

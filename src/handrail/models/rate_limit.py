@@ -22,7 +22,7 @@ GAP = 0.25
 
 
 class RateLimitSlot:
-    """Where one request stands in the line."""
+    """The time slot of one request."""
 
     __slots__ = ("at",)
 
@@ -102,7 +102,7 @@ class ServiceRateLimit:
 
 
 class ServiceRateLimits:
-    """One pace for each service and key; models that are made with the same `ServiceRateLimits` share them."""
+    """One rate limit per service and key, shared by all models made with this object."""
 
     def __init__(self, *, clock: Clock = SystemClock()) -> None:
         self._clock = clock

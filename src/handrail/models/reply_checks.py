@@ -39,7 +39,7 @@ from handrail.core.events import (
 from handrail.core.model_request import ModelRequest, NamedTool, ToolChoice
 
 _NO_MARKS = re.compile(r"[^<\[{]*+")
-"""What every text without a call is, and most are."""
+"""Matches a text without any mark of a call; the fast path for most replies."""
 _CUT_SHORT = frozenset({"max_tokens", "content_filter", "refusal"})
 
 

@@ -97,7 +97,8 @@ def _without_programs(tools: tuple[ToolOffer, ...]) -> tuple[ToolOffer, ...]:
 
 
 def check_choice(request: ModelRequest) -> None:
-    """
+    """Check that a tool which the choice names is on offer.
+
     Raises:
         UsageError: The choice names a tool that is not offered.
     """
@@ -118,7 +119,8 @@ def _shown(tools: tuple[ToolOffer, ...]) -> tuple[ToolOffer, ...]:
 
 
 def refuse_builtin(request: ModelRequest, wire: str, instead: str = "; leave out builtin=") -> None:
-    """
+    """Refuse tools of the service on a wire that has none.
+
     Raises:
         UsageError: Tools of the service are offered, and this wire has no place for them.
     """

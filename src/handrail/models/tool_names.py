@@ -24,7 +24,7 @@ _compiled = cache(re.compile)
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Whether it fits all of a name."""
+    """True if the pattern matches the whole name."""
     return _compiled(pattern).fullmatch(name) is not None
 
 

@@ -10,7 +10,7 @@ _MOST = 8
 
 
 class UnknownKinds:
-    """One per reply."""
+    """Collects the unknown kinds of one reply and notices each once."""
 
     __slots__ = ("_seen",)
 

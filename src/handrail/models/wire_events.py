@@ -136,7 +136,7 @@ class WireReader:
 
 
 def _frames_for(framing: Framing, media_type: str, largest: int) -> FrameParser:
-    """What a service says it sends goes before what it was asked for."""
+    """Chooses the parser: the media type of the answer wins over the framing that was requested."""
     said = _SAID.get(media_type, framing)
     if media_type == "application/json" and framing == "sse":
         return DocumentOrEvents(largest)

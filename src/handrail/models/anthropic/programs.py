@@ -47,7 +47,7 @@ def unfinished_program_end(history: Sequence[Turn], at: int) -> list[dict[str, A
 
     The program would go on with the results and nothing else. So it is told as one that the service had to end.
     """
-    if at < 2 or isinstance(history[at], ResultTurn | AssistantTurn):
+    if at < 2 or isinstance(history[at], (ResultTurn, AssistantTurn)):
         return []
     match history[at - 2 : at]:
         case [AssistantTurn(calls=calls), ResultTurn()]:

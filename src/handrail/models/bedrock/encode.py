@@ -92,7 +92,7 @@ class _MessageWriter(AlternatingWriter):
                     }
                 }
             case str():
-                return self.text(piece) if piece.strip() else None
+                return {"text": piece} if piece.strip() else None
         assert_never(piece)
 
     def result(self, result: ToolResult) -> dict[str, Any]:

@@ -132,7 +132,7 @@ def _client(endpoint: Endpoint, silence: float, region: str | None) -> Any:
 
 
 def _model_error_for(error: Exception) -> HandrailError:
-    """What an exception of botocore's is."""
+    """Maps an exception of botocore to one of ours."""
     if isinstance(error, HandrailError):
         return error
     import botocore.exceptions as known

@@ -6,21 +6,19 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from handrail.core.errors import ProtocolError
-from handrail.core.events import CallRequested, ModelEvent, Notice, ReasoningDelta, ReplyFinished, TextDelta
-from handrail.core.ids import NewId, new_id
-from handrail.core.messages import Artefact, StopReason, Usage
-from handrail.core.model_request import ModelRequest
-from handrail.models.call_assembly import CallAssembler
+from handrail.core.events import CallRequested, ModelEvent, Notice, ReasoningDelta, TextDelta
+from handrail.core.ids import NewId
+from handrail.core.messages import Artefact, StopReason
 from handrail.models.ollama.encode import PROVIDER
 from handrail.models.openai_chat.reply_types import read_chat_chunk
 from handrail.models.openai_chat.usage_and_errors import error_from_stream
-from handrail.models.shared_decoding import token_count_of
-from handrail.models.shared_encoding import names_of
-from handrail.models.tool_names import OLLAMA_NAMES
-from handrail.models.unknown_kinds import UnknownKinds
+from handrail.models.reply_decoder import ReplyDecoder
+from handrail.models.shared_decoding import usage_by_keys
+from handrail.models.tool_names import NameMap
 
+_USAGE = {"input_tokens": ("prompt_eval_count",), "output_tokens": ("eval_count",)}
 _STOPS: dict[str, StopReason] = {"stop": "end", "length": "max_tokens"}
 
 
@@ -49,15 +47,13 @@ class OllamaLine(Struct):
     done_reason: str | None = None
 
 
-class OllamaDecoder:
-    def __init__(self, request: ModelRequest, new_id: NewId = new_id) -> None:
-        self._calls = CallAssembler(new_id, names_of(request.tools, OLLAMA_NAMES))
+class OllamaDecoder(ReplyDecoder):
+    provider = PROVIDER
+
+    def __init__(self, names: NameMap, new_id: NewId) -> None:
+        super().__init__(names, new_id)
         self._thoughts: list[str] = []
-        self._called = False
         self._count = 0
-        self._last: OllamaLine | None = None
-        self._usage = Usage()
-        self._unknown = UnknownKinds()
 
     def feed(self, data: Mapping[str, Any], event: str = "") -> Iterator[ModelEvent]:
         if data.get("error"):
@@ -74,30 +70,23 @@ class OllamaDecoder:
         if line.message is None and line.response is None and not line.done:
             yield from self._unknown.event(event or " ".join(sorted(data)))
         if line.done:
-            self._last = line
-            self._usage = Usage(
-                input_tokens=token_count_of(data, "prompt_eval_count"), output_tokens=token_count_of(data, "eval_count")
-            )
+            self._stop = line.done_reason or "stop"
+            self._model = line.model or ""
+            self._usage = dict(data)
 
     def finish(self) -> Iterator[ModelEvent]:
-        if self._last is None:
-            raise ProtocolError(f"the reply ended before it was done: it was cut off{self._unknown.words}")
-        reason = self._last.done_reason or "stop"
-        if reason not in _STOPS:
-            yield Notice(text=f"the service ended the reply for a reason of its own: {reason!r}")
-        stop = _STOPS.get(reason, "end")
+        stop = self._stop_reason(_STOPS, "end")
+        if self._stop not in _STOPS:
+            yield Notice(text=f"the service ended the reply for a reason of its own: {self._stop!r}")
+        end = self._finished(stop, usage_by_keys(self._usage, _USAGE))
         thoughts = "".join(self._thoughts)
-        yield ReplyFinished(
-            stop="tool_calls" if stop == "end" and self._called else stop,
-            model=self._last.model or "",
-            usage=self._usage,
-            artefacts=(Artefact(PROVIDER, {"thinking": thoughts}),) if thoughts else (),
-        )
+        yield replace(end, artefacts=(Artefact(PROVIDER, {"thinking": thoughts}),)) if thoughts else end
 
     def _call(self, call: OllamaCall) -> Iterator[ModelEvent]:
         index, self._count = self._count, self._count + 1  # its own index begins anew with every line
         arguments = {} if call.function.arguments is None else call.function.arguments
         yield from self._calls.delta(index=index, id=call.id, name=call.function.name, arguments=arguments)
         for event in self._calls.complete(index):
-            self._called = self._called or isinstance(event, CallRequested)
+            if isinstance(event, CallRequested):
+                self._layout.called()
             yield event

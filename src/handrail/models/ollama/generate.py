@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from msgspec import Struct
-
 from handrail.core.model_request import ModelRequest
 from handrail.models.codec import WireRequest
 from handrail.models.history import text_to_continue
 from handrail.models.ollama.decode import OllamaDecoder
 from handrail.models.ollama.encode import PROVIDER, SETTINGS
 from handrail.models.shared_encoding import named_settings
+from handrail.models.standard_codec import StandardCodec
+from handrail.models.tool_names import OLLAMA_NAMES
 
 
-class OllamaGenerateCodec(Struct, frozen=True):
+class OllamaGenerateCodec(StandardCodec, frozen=True):
     """A `Codec` for requests with one user message, whose text the model continues."""
 
-    provider: ClassVar[str] = PROVIDER
+    provider = PROVIDER
+    name_rule = OLLAMA_NAMES
+    reply_decoder = OllamaDecoder
 
     def encode(self, request: ModelRequest, model: str, *, stream: bool) -> WireRequest:
         """A request that continues one text.
@@ -33,6 +33,3 @@ class OllamaGenerateCodec(Struct, frozen=True):
             "options": named_settings(request, SETTINGS),
         }
         return WireRequest(path="/api/generate", body=body, framing="ndjson" if stream else "json")
-
-    def decoder(self, request: ModelRequest) -> OllamaDecoder:
-        return OllamaDecoder(request)

@@ -81,5 +81,5 @@ def fields_for(service: str, artefacts: Iterable[Artefact]) -> dict[str, Any]:
 
 
 def _of(service: str, artefacts: Iterable[Artefact]) -> Iterator[dict[str, Any]]:
-    """Those of this service; an artefact of an older journal names none, and is taken for its own."""
+    """The artefacts of this service. Artefacts of old journals name no service and count as its own."""
     return (artefact.data for artefact in artefacts if artefact.data.get("service", service) == service)

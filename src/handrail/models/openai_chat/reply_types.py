@@ -61,7 +61,8 @@ class ChatChunk(Struct):
 
 
 def read_chat_chunk(data: Mapping[str, Any], kind: type[T]) -> T:
-    """
+    """A JSON object of a reply as a struct.
+
     Raises:
         ProtocolError: The service wrote something else.
     """

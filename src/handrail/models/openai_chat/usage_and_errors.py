@@ -79,17 +79,14 @@ def usage_of(usage: Mapping[str, Any]) -> Usage:
     read = _details(usage, "prompt_tokens_details", "input_tokens_details")
     written = _details(usage, "completion_tokens_details", "output_tokens_details")
     billed = usage.get("cost")
-    asked, said = (
-        token_count_of(usage, "prompt_tokens", "input_tokens"),
-        token_count_of(usage, "completion_tokens", "output_tokens"),
-    )
+    asked = token_count_of(usage, "prompt_tokens", "input_tokens")
+    said = token_count_of(usage, "completion_tokens", "output_tokens")
+    hits = token_count_of(usage, "prompt_cache_hit_tokens", "cached_tokens")
     return Usage(
         input_tokens=asked,
-        output_tokens=max(
-            said, token_count_of(usage, "total_tokens") - asked
-        ),  # xAI and Gemini leave thoughts to the total
-        cached_tokens=token_count_of(read, "cached_tokens")
-        or token_count_of(usage, "prompt_cache_hit_tokens", "cached_tokens"),
+        # xAI and Gemini leave thoughts to the total.
+        output_tokens=max(said, token_count_of(usage, "total_tokens") - asked),
+        cached_tokens=token_count_of(read, "cached_tokens") or hits,
         cache_written_tokens=token_count_of(read, "cache_write_tokens"),
         reasoning_tokens=token_count_of(written, "reasoning_tokens"),
         cost=float(billed) if isinstance(billed, int | float) and 0 <= billed < _MOST_DOLLARS else None,

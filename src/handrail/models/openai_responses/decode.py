@@ -324,6 +324,6 @@ def _read_item(raw: dict[str, Any]) -> ResponsesItem:
 
 
 def _words(part: Mapping[str, Any]) -> str:
-    """Of a part of a message or a summary: text, or why not."""
+    """The text of a message or summary part, or the refusal in its place."""
     found = part.get("text") or part.get("refusal")
     return found if isinstance(found, str) else ""

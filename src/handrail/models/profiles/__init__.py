@@ -60,7 +60,7 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The text format in which it writes calls when they are prompted."""
     tool_choice: tuple[ChoiceForm, ...] = ("auto", "none", "required", "named")
     parallel: Literal["on", "off", "fixed"] = "on"
-    """What it does unless told otherwise; `fixed` cannot be told."""
+    """Whether it makes several calls at once unless told otherwise; `fixed` means that it cannot be told."""
     strict: Literal["never", "subset", "always"] = "never"
     """Whether a call can be held to its schema: never, when the schema fits the service's subset, or always."""
     schema: Literal["openai", "anthropic", "gemini", "ollama", "bedrock", "full"] = "full"
@@ -82,14 +82,14 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     stream_usage: bool = True
     """Whether it must be asked to count tokens in a stream; if not, it does so by itself and refuses the question."""
     images: bool = True
-    """In what a user says."""
+    """Whether user messages may hold images."""
     files: bool = False
     """PDF files in what a user says."""
     user_after_result: bool = True
     """Whether a user may speak right after a result, so that an image of the result can be shown there."""
     call_ids: CallIds | None = None
     reasoning_fields: tuple[str, ...] = ("reasoning_content", "reasoning")
-    """Where its thoughts are in a reply."""
+    """The fields of a reply that hold reasoning, in order."""
     reasoning_echo: Literal["never", "calls", "always", "required"] = "never"
     """Which replies it wants back with their thoughts: none, those with calls, all. With `required` it refuses a reply
     with calls that lacks the field, even if there was no thought."""
@@ -121,7 +121,7 @@ class _Rule(Struct, frozen=True):
 
     @property
     def specific(self) -> int:
-        """How many characters of a name it fixes."""
+        """The number of literal characters in the pattern; the most specific rule wins."""
         return len(re.findall(r"\\.|[A-Za-z0-9]|[-_:/]", self.match))
 
 
