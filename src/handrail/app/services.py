@@ -33,7 +33,6 @@ from handrail.node.services.stt.service import SttService
 from handrail.node.services.translation import ModelBackend, TransService
 from handrail.node.tokens.identity import Identity
 from handrail.node.tokens.token_store import TokenStore
-from handrail.tools.files.toml_table import TomlKeyPath
 
 if TYPE_CHECKING:
     import os
@@ -137,12 +136,11 @@ class ServiceMaker:
         )
 
     def _stt(self, blobs: BlobStore) -> SttService:
-        url, key = self._settings.transcriber, self._settings.transcriber_key
+        url = self._settings.transcriber
         if url is None:
             return SttService(blobs)
-        place = TomlKeyPath("services.stt.key")
-        secret = None if key is None else Secret(secret_variable(key.removeprefix("env:"), place, self._environ))
-        service = RemoteRecogniser(url, key=secret)
+        key = secret_variable(self._settings.transcriber_key, "services.stt.key", self._environ)
+        service = RemoteRecogniser(url, key=None if key is None else Secret(key))
         self._stack.push_async_callback(service.aclose)
         return SttService(blobs, service=service)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
@@ -10,14 +11,14 @@ from typing import Any, get_args
 from handrail.config.mcp import read_serve, read_servers, refuse_secrets
 from handrail.config.mcp_settings import McpSettings, ServeSettings
 from handrail.config.network import read_node, read_services
-from handrail.config.ownership import check_owner
 from handrail.config.rlm import read_rlm
-from handrail.config.setting_kinds import AMOUNT, FLAG, JSON, SECONDS, SECRET, TEXT, TEXTS, Kinds, choice, count
+from handrail.config.setting_kinds import AMOUNT, FLAG, JSON, SECONDS, SECRET, TEXT, TEXTS, Kinds, choice, count, stated
 from handrail.config.standard import read_standard
 from handrail.config.values import LOCAL, Config, LlmSettings, ModelSettings
 from handrail.config.variables import KEY, fill_variables
 from handrail.core.errors import UsageError
 from handrail.execute.output import SMALLEST
+from handrail.core.keyfile import owner_of, ownership_doubt
 from handrail.execute.policy import AfterUntrusted, Policy
 from handrail.execute.rules import Rule
 from handrail.run.limits import Limits, OnLimit
@@ -159,7 +160,7 @@ def journal_in(path: Path, environ: Mapping[str, str] = os.environ) -> Path | No
 
 def _refuse_keys(top: TomlTable) -> None:
     """Before `${NAME}` is filled in: a key never stands in a file, however it got there."""
-    for name, facts in _tables(top, "models").items():
+    for name, facts in top.tables("models").items():
         key = facts.text("key")
         if key is not None and not KEY.fullmatch(key):
             raise facts.error(
@@ -171,21 +172,11 @@ def _refuse_keys(top: TomlTable) -> None:
 
 def _models(top: TomlTable) -> dict[str, ModelSettings]:
     found: dict[str, ModelSettings] = {}
-    tables = _tables(top, "models")
+    tables = top.tables("models")
     for name, facts in tables.items():
-        facts.only(MODEL)
-        provider = facts.text("provider")
-        if not provider:
+        if not facts.only(MODEL).text("provider"):
             raise facts.place.error('a model needs a provider, as in provider = "openai"')
-        found[name] = ModelSettings(
-            provider=provider,
-            model=facts.text("model"),
-            key=facts.text("key"),
-            base_url=facts.text("base_url"),
-            options=facts.json("options") or {},
-            fallback=facts.texts("fallback") or (),
-            tools=facts.texts("tools"),
-        )
+        found[name] = ModelSettings(**stated(facts, MODEL))
     for name, facts in tables.items():
         for index, other in enumerate(found[name].fallback):
             if not _is_model(other, found):
@@ -198,14 +189,6 @@ def _is_model(name: str, models: Mapping[str, ModelSettings]) -> bool:
     return name in models or ":" in name or name == LOCAL
 
 
-def _tables(top: TomlTable, key: str) -> dict[str, TomlTable]:
-    outer = top.table(key)
-    if outer is None:
-        return {}
-    found = {name: outer.table(name) for name in outer.values}
-    return {name: table for name, table in found.items() if table is not None}
-
-
 def _default(top: TomlTable, models: Mapping[str, ModelSettings]) -> str | None:
     """A name of [models], or `provider:model`; without one, the only model there is."""
     name = top.text("default_model")
@@ -215,25 +198,21 @@ def _default(top: TomlTable, models: Mapping[str, ModelSettings]) -> str | None:
 
 
 def _treatment(top: TomlTable) -> tuple[dict[str, Any], Policy, Limits]:
-    llm = _stated(top, "llm", LLM)
-    stated = {"policy": _stated(top, "policy", POLICY), "limits": _stated(top, "limits", LIMITS)}
+    llm, policy, limits = _stated(top, "llm", LLM), _stated(top, "policy", POLICY), _stated(top, "limits", LIMITS)
     for (name, key), same in SAME.items():
-        if key in stated[name]:
+        table = policy if name == "policy" else limits
+        if key in table:
             if same in llm:
                 at = top.place.at("llm", same)
                 raise top.place.at(name, key).error(f"is the same setting as llm.{same} at {at}; keep one of them")
-            llm[same] = stated[name].pop(key)
-    policy, limits = stated["policy"], stated["limits"]
+            llm[same] = table.pop(key)
     retries = policy.pop("max_retries", None)
     return llm, Policy(**policy, retry=None if retries is None else Retry(attempts=retries + 1)), Limits(**limits)
 
 
 def _stated(top: TomlTable, name: str, known: Kinds) -> dict[str, Any]:
     table = top.table(name)
-    if table is None:
-        return {}
-    table.only(known)
-    return {key: known[key](table, key) for key in table.values}
+    return {} if table is None else stated(table.only(known), known)
 
 
 def _rules(top: TomlTable) -> tuple[Rule, ...]:
@@ -280,3 +259,23 @@ def _journal(top: TomlTable, folder: Path) -> Path | None:
         return None
     journal = proof.only(PROOF).text("journal")
     return None if journal is None else folder / journal
+
+
+def check_owner(file: Path, environ: Mapping[str, str] = os.environ) -> None:
+    """
+    Raises:
+        UsageError: Another user owns the file or its folder, or may write one of them; with what to do.
+    """
+    named = f"--config {shlex.quote(str(file))}"
+    for path, what in ((file, "the file"), (file.parent, "its folder")):
+        match ownership_doubt(path, environ):
+            case "owner":
+                raise UsageError(
+                    f"{str(file)!r} was found but is not used: {what} belongs to another user ({owner_of(path)}),"
+                    f" who could change it at any time; if you trust them, name it: {named}"
+                )
+            case "writable":
+                raise UsageError(
+                    f"{str(file)!r} was found but is not used: others may write {what}; run: chmod go-w"
+                    f" {shlex.quote(str(path))}, or name it: {named}"
+                )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 from urllib.parse import urlsplit
 
 from handrail.config.mcp_settings import (
@@ -16,7 +16,7 @@ from handrail.config.mcp_settings import (
     ServeSettings,
     path_from_file,
 )
-from handrail.config.setting_kinds import FLAG, SECRET, TEXT, TEXTS, Kinds, stated
+from handrail.config.setting_kinds import FLAG, SECRET, TEXT, TEXTS, Kinds, choice, count, stated
 from handrail.config.variables import KEY, expanded_path, refuse_secret
 from handrail.core.redact import redact_text
 from handrail.mcp.values import Endpoint, Era, HttpEndpoint, McpBounds, OAuth, StdioEndpoint
@@ -37,7 +37,14 @@ _KEYS = (
     *("enabled", "required", "prefix", "only", "hints", "era", "new_tools", "sampling"),
     *("timeout", "max_retries", "max_output", "max_message", "start_timeout"),
 )
-_OAUTH = ("client_id", "client_secret", "metadata_url", "scopes", "grant", "redirect_port")
+_OAUTH: Kinds = {
+    "client_id": TEXT,
+    "client_secret": TEXT,
+    "metadata_url": TEXT,
+    "scopes": TEXTS,
+    "grant": choice("authorization_code", "client_credentials"),
+    "redirect_port": count(0),
+}
 SERVE: Kinds = {
     "tools": TEXTS,
     "conversations": FLAG,
@@ -58,7 +65,7 @@ def looks_secret(name: str) -> bool:
 
 def refuse_secrets(top: TomlTable) -> None:
     """Before `${NAME}` is filled in: what goes by the name of a secret stands in the environment, not in a file."""
-    for facts in _entries(top).values():
+    for facts in top.tables("mcp").values():
         for key in ("env", "environment", "headers"):
             table = facts.table(key) or TomlTable({}, facts.place)
             for name in table.values:
@@ -106,13 +113,7 @@ def read_servers(top: TomlTable) -> dict[str, McpSettings]:
     Raises:
         ConfigError: Something is wrong.
     """
-    return {name: _server(name, facts) for name, facts in _entries(top).items()}
-
-
-def _entries(top: TomlTable) -> dict[str, TomlTable]:
-    outer = top.table("mcp")
-    found = {} if outer is None else {name: outer.table(name) for name in outer.values}
-    return {name: table for name, table in found.items() if table is not None}
+    return {name: _server(name, facts) for name, facts in top.tables("mcp").items()}
 
 
 def _server(name: str, facts: TomlTable) -> McpSettings:
@@ -126,8 +127,8 @@ def _server(name: str, facts: TomlTable) -> McpSettings:
         prefix=_prefix(facts),
         only=facts.texts("only"),
         hints=facts.flag("hints") is not False,
-        era=_chosen(facts, "era", Era) or "auto",
-        new_tools=_chosen(facts, "new_tools", NewTools) or "hold",
+        era=cast(Era, facts.choice("era", get_args(Era)) or "auto"),
+        new_tools=cast(NewTools, facts.choice("new_tools", get_args(NewTools)) or "hold"),
         sampling=facts.text("sampling"),
         defaults=ToolDefaults(
             timeout=facts.seconds("timeout"),
@@ -137,10 +138,6 @@ def _server(name: str, facts: TomlTable) -> McpSettings:
         bounds=_bounds(facts),
         place=facts.place,
     )
-
-
-def _chosen(facts: TomlTable, key: str, words: Any) -> Any:
-    return facts.choice(key, get_args(words))
 
 
 def _prefix(facts: TomlTable) -> str:
@@ -213,16 +210,7 @@ def _oauth(facts: TomlTable) -> OAuth | None:
     table = facts.table("oauth")
     if table is None:
         return None
-    table.only(_OAUTH)
-    stated: dict[str, Any] = {
-        "client_id": table.text("client_id"),
-        "client_secret": table.text("client_secret"),
-        "metadata_url": table.text("metadata_url"),
-        "scopes": table.texts("scopes"),
-        "grant": table.choice("grant", ("authorization_code", "client_credentials")),
-        "redirect_port": table.count("redirect_port", 0),
-    }
-    return OAuth(**{key: value for key, value in stated.items() if value is not None})
+    return OAuth(**stated(table.only(_OAUTH), _OAUTH))
 
 
 def read_serve(top: TomlTable) -> ServeSettings:
@@ -250,10 +238,8 @@ def _converse(facts: TomlTable) -> ConverseSettings | None:
 
 
 def _prompts(facts: TomlTable) -> dict[str, PromptSettings]:
-    outer = facts.table("prompts") or TomlTable({}, facts.place)
     found: dict[str, PromptSettings] = {}
-    for name in outer.values:
-        table = outer.table(name) or TomlTable({}, outer.place)
+    for name, table in facts.tables("prompts").items():
         table.only(("text", "description"))
         text = table.text("text")
         if not NAME.fullmatch(name) or not text:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from handrail.config.mcp import NAME, looks_secret, read_servers, refuse_secrets
+from handrail.config.toml_edit import toml_key, toml_literal
 from handrail.core.errors import ConfigError, UsageError
 from handrail.core.redact import MASK, redact_text
 from handrail.sessions.store.content import write_atomically
@@ -25,7 +26,6 @@ _COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _LAST_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])')
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
 _HTTP = ("http", "streamable-http", "streamableHttp", "streamable_http")
 _SSE = (
     "it is of the old HTTP+SSE kind, which is deprecated and not spoken here; ask whoever runs it for the address of"
@@ -308,26 +308,9 @@ def _str(value: Any, what: str) -> str:
 
 def to_toml(server: ImportedServer) -> str:
     """The table as text."""
-    lines = [f"[mcp.{_key(server.name)}]"]
-    lines += [f"{_key(key)} = {_toml(value)}" for key, value in server.table.items()]
+    lines = [f"[mcp.{toml_key(server.name)}]"]
+    lines += [f"{toml_key(key)} = {toml_literal(value)}" for key, value in server.table.items()]
     return "\n".join(lines) + "\n"
-
-
-def _key(name: str) -> str:
-    return name if _BARE.fullmatch(name) else _toml(name)
-
-
-def _toml(value: Any) -> str:
-    match value:
-        case bool():
-            return str(value).lower()
-        case str():
-            return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-        case list():
-            return f"[{', '.join(map(_toml, value))}]"
-        case dict():
-            return f"{{ {', '.join(f'{_key(key)} = {_toml(item)}' for key, item in value.items())} }}"
-    raise TypeError(f"{value!r} has no place in a file of ours")
 
 
 def add_servers(path: Path, servers: tuple[ImportedServer, ...]) -> None:

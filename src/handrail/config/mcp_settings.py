@@ -156,6 +156,4 @@ class ServeSettings:
         Raises:
             ConfigError: Its variable is not set.
         """
-        if self.token is None:
-            return None
-        return secret_variable(self.token.removeprefix("env:"), TomlKeyPath("serve.token"), environ)
+        return secret_variable(self.token, "serve.token", environ)

@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from handrail.config.setting_kinds import FLAG, SECRET, TEXT, TEXTS, Kinds, SettingKind, stated
 from handrail.config.variables import expanded_path, secret_variable
@@ -44,9 +43,7 @@ class PeerSettings:
         Raises:
             ConfigError: Its variable is not set.
         """
-        if self.token is None:
-            return None
-        return secret_variable(self.token.removeprefix("env:"), TomlKeyPath("node.peers token"), environ)
+        return secret_variable(self.token, "node.peers token", environ)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,9 +123,9 @@ def read_node(top: TomlTable, folder: Path) -> NodeSettings:
     said |= {key: folder / expanded_path(said[key]) for key in _FILES if key in said}
     return NodeSettings(
         **said,
-        peers=_each(facts, "peers", _peer),
+        peers={name: _peer(table) for name, table in facts.tables("peers").items()},
         trust=_trust(facts),
-        issuers=_each(facts, "issuers", _issuer),
+        issuers={name: _issuer(table) for name, table in facts.tables("issuers").items()},
     )
 
 
@@ -229,12 +226,6 @@ OPTIONS: Mapping[str, Kinds] = {
     "stt": {"url": TEXT, "key": SECRET},
 }
 """What can be said of a service beside that it is there."""
-
-
-def _each(facts: TomlTable, key: str, read: Callable[[TomlTable], Any]) -> dict[str, Any]:
-    outer = facts.table(key) or TomlTable({}, facts.place)
-    tables = {name: outer.table(name) for name in outer.values}
-    return {name: read(table) for name, table in tables.items() if table is not None}
 
 
 def _peer(facts: TomlTable) -> PeerSettings:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import get_args
 
-from handrail.config.setting_kinds import AMOUNT, SECONDS, TEXT, TEXTS, Kinds, SettingKind, choice, count
+from handrail.config.setting_kinds import AMOUNT, SECONDS, TEXT, TEXTS, Kinds, SettingKind, choice, count, stated
 from handrail.sandbox.port import Kind as Environment, ReplLimits
 from handrail.tools.files.toml_table import TomlTable
 
@@ -65,8 +65,7 @@ def read_rlm(top: TomlTable, is_model: Callable[[str], bool]) -> RlmSettings:
     table = top.table("rlm")
     if table is None:
         return RlmSettings()
-    table.only(KEYS)
-    said = {key: KEYS[key](table, key) for key in table.values}
+    said = stated(table.only(KEYS), KEYS)
     for key in ("model", "sub_models"):
         for name in (said[key],) if isinstance(said.get(key), str) else said.get(key, ()):
             if not is_model(name):

@@ -45,8 +45,8 @@ def set_toml_value(text: str, path: Path, value: Value | None) -> str:
     return found
 
 
-def toml_literal(value: Value) -> str:
-    """As TOML."""
+def toml_literal(value: Any) -> str:
+    """A value as TOML in one line."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -54,7 +54,15 @@ def toml_literal(value: Value) -> str:
             return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
         case list():
             return f"[{', '.join(map(toml_literal, value))}]"
-    return repr(value)
+        case dict():
+            return f"{{ {', '.join(f'{toml_key(key)} = {toml_literal(item)}' for key, item in value.items())} }}"
+        case int() | float():
+            return repr(value)
+    raise TypeError(f"{value!r} has no place in a file of ours")
+
+
+def toml_key(key: str) -> str:
+    return key if _BARE.fullmatch(key) else toml_literal(key)
 
 
 class _TomlLines:
@@ -113,7 +121,7 @@ def _replaced(text: _TomlLines, pair: TomlPair, value: Value) -> Iterator[str]:
 
 def _in_table(text: _TomlLines, table: Path, key: str, value: str) -> Iterator[str]:
     """After the last pair under its header."""
-    line = f"{_key(key)} = {value}"
+    line = f"{toml_key(key)} = {value}"
     ends = [pair.end for pair in text.layout.pairs.values() if pair.table == table]
     if ends:
         yield text.below(max(ends), line)
@@ -130,7 +138,7 @@ def _in_line(text: _TomlLines, table: Path, key: str, value: str) -> Iterator[st
     pair = text.layout.pairs.get(table)
     if pair is not None:
         inside = text.text[pair.value + 1 : pair.end - 1].strip()
-        both = ", ".join(filter(None, (inside, f"{_key(key)} = {value}")))
+        both = ", ".join(filter(None, (inside, f"{toml_key(key)} = {value}")))
         yield text.put(pair.value, pair.end, f"{{ {both} }}")
 
 
@@ -149,15 +157,11 @@ def _beside(text: _TomlLines, table: Path, key: str, value: str) -> Iterator[str
 def _at_the_end(text: _TomlLines, table: Path, key: str, value: str) -> Iterator[str]:
     """Under a header of its own."""
     begun = text.text.rstrip()
-    yield (f"{begun}\n\n" if begun else "") + f"[{_dotted(table)}]\n{_key(key)} = {value}\n"
-
-
-def _key(key: str) -> str:
-    return key if _BARE.fullmatch(key) else toml_literal(key)
+    yield (f"{begun}\n\n" if begun else "") + f"[{_dotted(table)}]\n{toml_key(key)} = {value}\n"
 
 
 def _dotted(path: Sequence[Any]) -> str:
-    return ".".join(map(_key, path))
+    return ".".join(map(toml_key, path))
 
 
 # ── what it has to say afterwards ────────────────────────────────────────────────────

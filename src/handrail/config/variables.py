@@ -85,12 +85,14 @@ def environment_value(name: str, place: TomlKeyPath, environ: Mapping[str, str])
     return environ[name]
 
 
-def secret_variable(name: str, place: TomlKeyPath, environ: Mapping[str, str]) -> str:
-    """The value of a variable that holds a secret; it is masked from now on, whatever it looks like.
+def secret_variable(written: str | None, place: str, environ: Mapping[str, str] = os.environ) -> str | None:
+    """The value of the variable that `env:NAME` names; it is masked from now on, whatever it looks like.
 
     Raises:
         ConfigError: It is not set.
     """
-    value = environment_value(name, place, environ)
+    if written is None:
+        return None
+    value = environment_value(written.removeprefix("env:"), TomlKeyPath(place), environ)
     remember_secret(value)
     return value

@@ -138,6 +138,11 @@ class TomlTable:
         value = self._get(key, dict)
         return None if value is None else TomlTable(value, self.at(key))
 
+    def tables(self, key: str) -> dict[str, TomlTable]:
+        """The tables in a table, by their names; none if it is not there."""
+        outer = self.table(key) or TomlTable({}, self.place)
+        return {name: table for name in outer.values if (table := outer.table(name)) is not None}
+
     def json(self, key: str) -> dict[str, Any] | None:
         """A table that must also be JSON, as a schema is."""
         value: dict[str, Any] | None = self._get(key, dict)
