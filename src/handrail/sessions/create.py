@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from handrail.models.profiles import Profile
     from handrail.models.rate_limit import ServiceRateLimits
     from handrail.models.token_signing import AskToken
-    from handrail.models.transport import Transport
+    from handrail.models.transport import Endpoint, Transport
 
 GROUP = "handrail.models"
 _SHARED = ("paces", "clock", "chance", "retry")
@@ -257,67 +257,71 @@ def _embedder() -> Callable[[], Any] | None:
     return make
 
 
-def _service_model(
-    name: str,
-    service: ModelService,
-    *,
-    model: str | None,
-    key: str | None,
-    base_url: str | None,
-    tools: str | None,
-    headers: Mapping[str, str] | None = None,
-    token: AskToken | None = None,
-    **options: Any,
-) -> Model:
+class _ServiceAccess(Struct, frozen=True):
+    """How a caller reaches a service, beside what the service is by itself."""
+
+    model: str
+    base_url: str | None = None
+    key: str | None = None
+    headers: Mapping[str, str] | None = None
+    token: AskToken | None = None
+
+
+def _service_model(name: str, service: ModelService, *, model: str | None, tools: str | None, **options: Any) -> Model:
     from handrail.models.codec_model import CodecModel
     from handrail.models.profiles import profile_for
-    from handrail.models.transport import Endpoint
 
     model = model or service.model
     if model is None:
         raise UsageError(f"{name!r} needs a model: create_llm({name!r}, model=...) or create_llm('{name}:...')")
-    if token is not None and key is not None:
-        raise UsageError("both key= and token= are given; keep the one to sign in with")
-    place = _place(name, service, model, base_url, options)
-    region = None
-    if service.transport == _BOTOCORE:
-        region = options.pop("region", None) or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    endpoint = Endpoint(
-        place.base_url.replace("{region}", region or "us-east-1"),
-        None if token is not None else _key(name, service, key, own_address=place.is_own),
-        service.key_header,
-        service.key_prefix,
-        headers or {},
-        place.query,
-    )
+    given = {each: options.pop(each) for each in ("base_url", "key", "headers", "token") if each in options}
+    access = _ServiceAccess(model, **given)
+    place = _place(name, service, access, options)
+    transport, endpoint = _reached(name, service, access, place, options)
     whose = name.removesuffix("-responses")
     profile = options.pop("profile", None) or profile_for(service.profile_of or whose, model)
     if tools is not None:
         profile = replace(profile, tools=tools.partition(":")[0])
-    transport = options.pop("transport", None) or _transport(service, region, options.get("clock", SystemClock()))
-    if token is not None or (service.google_tokens and endpoint.key is None and place.is_own):
-        transport = _signed(transport, token)
     pace = (options.pop("paces", None) or _paces(options)).of(endpoint, options.pop("requests_per_minute", None))
     treatment = {each: options.pop(each) for each in ("stream", "retry", "clock", "chance") if each in options}
     written = (tools or "").partition(":")[2]
     facts = {
         "server": service.profile_of or whose,
-        "service": _answers(whose, base_url if service.locate is None else place.base_url),
+        "service": _answers(whose, access.base_url if service.locate is None else place.base_url),
         "profile": profile,
         **service.facts,
     }
     codec = _codec(name, service, facts, written, options)
+    asks = _asks_format(name, profile, written)
     return CodecModel(
-        codec,
-        transport,
-        endpoint,
-        model,
-        profile=profile,
-        pace=pace,
-        provider=whose,
-        asks_format=_asks_format(name, profile, written),
-        **treatment,
+        codec, transport, endpoint, model, profile=profile, pace=pace, provider=whose, asks_format=asks, **treatment
     )
+
+
+def _reached(
+    name: str, service: ModelService, access: _ServiceAccess, place: CloudEndpoint, options: dict[str, Any]
+) -> tuple[Transport, Endpoint]:
+    """The way to a service, signed in. What it needs is taken out of the options."""
+    from handrail.models.transport import Endpoint
+
+    token = access.token
+    if token is not None and access.key is not None:
+        raise UsageError("both key= and token= are given; keep the one to sign in with")
+    region = None
+    if service.transport == _BOTOCORE:
+        region = options.pop("region", None) or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    endpoint = Endpoint(
+        place.base_url.replace("{region}", region or "us-east-1"),
+        None if token is not None else _key(name, service, access.key, own_address=place.is_own),
+        service.key_header,
+        service.key_prefix,
+        access.headers or {},
+        place.query,
+    )
+    transport = options.pop("transport", None) or _transport(service, region, options.get("clock", SystemClock()))
+    if token is not None or (service.google_tokens and endpoint.key is None and place.is_own):
+        transport = _signed(transport, token)
+    return transport, endpoint
 
 
 def _asks_format(name: str, profile: Profile, written: str) -> bool:
@@ -328,15 +332,13 @@ def _asks_format(name: str, profile: Profile, written: str) -> bool:
     return profile.tools == "prompted" and unknown and name in _TELL_TEMPLATES
 
 
-def _place(
-    name: str, service: ModelService, model: str, base_url: str | None, options: dict[str, Any]
-) -> CloudEndpoint:
+def _place(name: str, service: ModelService, access: _ServiceAccess, options: dict[str, Any]) -> CloudEndpoint:
     if service.locate is not None:
-        return service.locate(model, base_url, options, os.environ)
-    address = base_url or service.base_url
+        return service.locate(access.model, access.base_url, options, os.environ)
+    address = access.base_url or service.base_url
     if address is None:
         raise UsageError(f"{name!r} needs the address of a server: base_url='http://host:port/v1'")
-    return CloudEndpoint(address, is_own=base_url is None)
+    return CloudEndpoint(address, is_own=access.base_url is None)
 
 
 def _signed(transport: Transport, token: AskToken | None) -> Transport:

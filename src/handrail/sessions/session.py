@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import weakref
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
@@ -25,15 +26,11 @@ from handrail.core.messages import Content, Conversation, ResultMessage, UserMes
 from handrail.core.model_request import ToolChoice
 from handrail.core.ports import Approver, Journal, Model, SystemClock, writes_code
 from handrail.core.usage_checks import check_keyword_names, keyword_names
-from handrail.execute.policy import Policy
 from handrail.run.code.code_mode import CodeSettings
-from handrail.run.limits import Limits
-from handrail.run.offering import Offering
-from handrail.run.single_run import OnError
 from handrail.sandbox.port import create_sandbox
 from handrail.sessions.blocking import Closable, LazyPortal
 from handrail.sessions.llm import LLM
-from handrail.sessions.session_engine import ExecutorParts, SessionEngine, SessionSetup, stream_emitted
+from handrail.sessions.session_engine import SessionEngine, SessionOptions, SessionSetup, stream_emitted
 from handrail.sessions.store.conversations import ConversationStore
 from handrail.sessions.tool_forms import choice_of
 from handrail.tools.masking import masked_messages
@@ -98,13 +95,8 @@ class Session(Closable):
         tools: Iterable[Any] = (),
         journal: Journal | str | Path | None = None,
         approver: Approver | None = None,
-        policy: Policy = Policy(),
-        limits: Limits = Limits(),
-        offering: Offering = Offering(),
-        on_error: OnError = "surface",
-        context: Context = Context(),
         code: bool | CodeSettings | Literal["service"] = False,
-        **parts: Unpack[ExecutorParts],
+        **options: Unpack[SessionOptions],
     ) -> None:
         """
         Args:
@@ -113,21 +105,16 @@ class Session(Closable):
             tools: Functions, tools, ensembles and registered sets.
             journal: An open one, or the file of one.
             approver: Decides about side effects.
-            policy: How calls are treated.
-            limits: How far a run may go.
-            offering: Which tools a turn offers.
-            on_error: What becomes of a call that fails.
-            context: Who asks.
             code: The model calls tools from Python that it writes, in a sandbox here (True, or a `CodeSettings`)
                 or in that of the service ("service").
-            parts: Other parts of an executor.
+            options: How calls are treated and how far a run may go, as `policy` and `limits`; other parts of an
+                executor.
         """
-        check_keyword_names("Session", parts, keyword_names(Session) | ExecutorParts.__annotations__.keys())
-        self.llm = provider if isinstance(provider, LLM) else LLM(provider)
-        self.portal = self.llm.portal
+        check_keyword_names("Session", options, keyword_names(Session) | SessionOptions.__annotations__.keys())
         self._provider = provider
-        if context.run:
-            raise UsageError(f"a session has its own run and cannot be {context.run!r}; leave it out of the context")
+        if run := options.get("context", Context()).run:
+            raise UsageError(f"a session has its own run and cannot be {run!r}; leave it out of the context")
+        self._begin()
         items = tuple(flattened_tools(tools))
         registered(*items)  # what is wrong with them is said now, and not when the first prompt comes
         self._closes_model = self.llm is not provider
@@ -138,21 +125,21 @@ class Session(Closable):
             defaults=self.llm.defaults,
             journal=Path(journal) if isinstance(journal, str) else journal,
             approver=approver,
-            policy=policy,
-            limits=limits,
-            offering=offering,
-            on_error=on_error,
-            context=context,
-            parts=parts,
+            options=options,
             code=_checked(code, self.llm.model),
         )
-        self._new_id = parts.get("new_id", new_id)
-        self._clock = parts.get("clock", SystemClock())
+        self._new_id = options.get("new_id", new_id)
+        self._clock = options.get("clock", SystemClock())
         self.id = self._new_id("conversation")
         self.conversation = Conversation()
         if system_prompt is not None:
             self.conversation = self.conversation.supervised(system_prompt, self._clock.now())
         self._checkpoints: list[int] = []
+
+    def _begin(self) -> None:
+        """With nothing opened yet."""
+        self.llm = self._provider if isinstance(self._provider, LLM) else LLM(self._provider)
+        self.portal = self.llm.portal
         self._engine: SessionEngine | None = None
         self._opening = asyncio.Lock()
         self._finalizer: weakref.finalize[..., Session] | None = None
@@ -256,22 +243,10 @@ class Session(Closable):
 
     def fork(self) -> Session:
         """Another session that goes on from here by itself, with the same model and tools and a run of its own."""
-        setup = self._setup
-        forked = Session(
-            self._provider,
-            tools=setup.tools,
-            journal=setup.journal,
-            approver=setup.approver,
-            policy=setup.policy,
-            limits=setup.limits,
-            offering=setup.offering,
-            on_error=setup.on_error,
-            context=setup.context,
-            code=setup.code or False,
-            **setup.parts,
-        )
+        forked = copy(self)
+        forked._begin()
         forked._closes_model = False
-        forked.conversation = self.conversation
+        forked.id = self._new_id("conversation")
         forked._checkpoints = list(self._checkpoints)
         return forked
 

@@ -46,6 +46,24 @@ class ExecutorParts(TypedDict, total=False):
     new_id: NewId
 
 
+_PARTS = ("policy", *ExecutorParts.__annotations__)
+
+
+class SessionOptions(ExecutorParts, total=False):
+    """How a session treats calls and runs, and the parts of its executor."""
+
+    policy: Policy
+    """How calls are treated."""
+    limits: Limits
+    """How far a run may go."""
+    offering: Offering
+    """Which tools a turn offers."""
+    on_error: OnError
+    """What becomes of a call that fails."""
+    context: Context
+    """Who asks."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSetup:
     """Everything about a session but what was said in it. A fork has the same."""
@@ -57,12 +75,7 @@ class SessionSetup:
     journal: Journal | Path | None
     """One that is open, the file of one, or none: then one is kept as long as the session."""
     approver: Approver | None
-    policy: Policy
-    limits: Limits
-    offering: Offering
-    on_error: OnError
-    context: Context
-    parts: ExecutorParts
+    options: SessionOptions
     code: CodeSettings | Literal["service"] | None
     """Where code of the model runs that calls the tools: here, or at the service. None: it calls them itself."""
 
@@ -88,18 +101,20 @@ class SessionEngine:
         self._own = own
         self._lives = lives
         """The ensembles that were prepared for this."""
-        self._executor = Executor(tools, policy=setup.policy, approver=setup.approver, journal=journal, **setup.parts)
+        options = setup.options
+        parts: dict[str, Any] = {key: value for key, value in options.items() if key in _PARTS}
+        self._executor = Executor(tools, approver=setup.approver, journal=journal, **parts)
         self._code = CodeMode(self._executor, setup.code) if isinstance(setup.code, CodeSettings) else None
         self._runner = Runner(
             setup.model,
             self._executor,
-            setup.limits,
-            on_error=setup.on_error,
+            options.get("limits", Limits()),
+            on_error=options.get("on_error", "surface"),
             defaults=setup.defaults,
-            offering=setup.offering,
+            offering=options.get("offering", Offering()),
             programs=self._programs(setup),
         )
-        self._context = replace(setup.context, run=run)
+        self._context = replace(options.get("context", Context()), run=run)
         self._discard = None if folder is None else weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
 
     def _programs(self, setup: SessionSetup) -> Programs:
