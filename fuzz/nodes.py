@@ -17,11 +17,10 @@ from hypothesis import strategies as st
 from fuzz.files import documents, file_law
 from fuzz.law import Target, outcome, scratch
 from fuzz.mutate import data, texts, values
-from handrail.config.approvals import Approvals, unapproved_reason
+from handrail.config.approvals import Approvals, FilePins, unapproved_reason
 from handrail.config.load import load_config
 from handrail.config.mcp_import import add_servers, read_foreign
 from handrail.config.network import SERVICES
-from handrail.config.pins import FilePins
 from handrail.core.errors import ConfigError, UsageError
 from handrail.mcp.values import Endpoint, HttpEndpoint, RemoteTool, StdioEndpoint
 from handrail.tools.snapshots.catalogue import NodeCatalogue

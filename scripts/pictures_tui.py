@@ -19,7 +19,7 @@ from textual.pilot import Pilot
 from handrail.app import AppAdditions, Person
 from handrail.config.approvals import Approvals
 from handrail.config.load import load_config
-from handrail.desk.local_desk import open_desk
+from handrail.desk.desk import open_desk
 from handrail.desk.tui.app import TuiApp
 from handrail.desk.tui.call_card import CallCard
 from handrail.desk.tui.proof import ProofScreen

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from handrail.app.person import endpoint_description
-from handrail.config.approvals import Approvals, approval_binding, unapproved_reason
+from handrail.config.approvals import Approvals, FilePins, approval_binding, unapproved_reason
 from handrail.config.approvals_file import state_folder
-from handrail.config.pins import FilePins
 from handrail.core.errors import UsageError
 from handrail.mcp.values import HttpEndpoint, RemoteTool, StdioEndpoint
 from handrail.testing.clock import FixedClock

@@ -13,8 +13,7 @@ from handrail import Invocation, Secret, ToolError, tool
 from handrail.app import Person
 from handrail.config.approvals import Approvals
 from handrail.config.load import load_config
-from handrail.desk.desk import Desk
-from handrail.desk.local_desk import open_desk
+from handrail.desk.desk import Desk, open_desk
 from handrail.desk.values import ConversationEvent, ConversationItem, ConversationSnapshot, DeskQuestion
 
 PATIENCE = 20

@@ -14,8 +14,7 @@ import pytest
 from handrail.app import Person
 from handrail.config.approvals import Approvals
 from handrail.config.load import load_config
-from handrail.desk.desk import Desk
-from handrail.desk.local_desk import open_desk
+from handrail.desk.desk import Desk, open_desk
 from handrail.desk.values import DeskQuestion
 from handrail.mcp.values import Endpoint
 from tests.desk.scripted_desk import PATIENCE, ScriptedDesk, asked, over, reply, snapshot, texts, until

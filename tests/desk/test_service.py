@@ -16,8 +16,8 @@ from hypothesis import given, strategies as st
 from handrail.app.network_node import NetworkNode
 from handrail.config.load import load_config
 from handrail.core.errors import BusError, UsageError
-from handrail.desk.served_desk import open_desk_node
 from handrail.desk.service.conversations import decode_base64_bytes
+from handrail.desk.service.desk_service import open_desk_node
 from handrail.journal.reader import JournalReader
 from handrail.node.bus.descriptor import CapabilityDescriptor
 from handrail.node.bus.interfaces import CallStream

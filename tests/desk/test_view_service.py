@@ -17,7 +17,7 @@ from handrail.app.network_node import NetworkNode
 from handrail.app.person import Person
 from handrail.config.load import load_config
 from handrail.core.errors import BusError
-from handrail.desk.served_desk import open_desk_node
+from handrail.desk.service.desk_service import open_desk_node
 from handrail.desk.views.values import NetworkPage, RunPage, SettingsForm, SettingsPage, ToolPage, ToolRow
 from handrail.journal.auditing import Receipt
 from handrail.journal.keys import Verifier

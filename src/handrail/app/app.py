@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import operator
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
     from handrail.sessions.llm import LLM
 
+LOOK = 1.0
+"""Seconds between two looks at the files."""
 Adjust = Callable[[Config], Config]
 """What was said on the command line, put over a configuration each time that it is read."""
 Ask = Callable[[RegisteredTools], Approver]
@@ -353,3 +356,27 @@ def _embedder(config: Config, tools: RegisteredTools) -> Embedder | None:
 
 def _kind(deduplicator: Any) -> Any:
     return deduplicator.get("kind") if isinstance(deduplicator, dict) else deduplicator
+
+
+logger = logging.getLogger(__name__)
+
+
+async def reload_on_change(
+    app: App, person: Person, seconds: float, lasting: Callable[[Config], Any], told: str
+) -> None:
+    """Look at the files so often. `told` is said when something changes that is `lasting` until the next start."""
+    began = lasting(app.config)
+    while True:
+        await asyncio.sleep(seconds)
+        before = lasting(app.config)
+        try:
+            await app.refresh()
+        except Exception:
+            logger.exception("the files could not be looked at; it is tried again")
+        if lasting(app.config) not in (began, before):
+            person.tell(told)
+
+
+async def cancel_and_wait(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait({task})

@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from handrail.app.ownership import owner_prefix, owns_conversation
+from handrail.app.mcp_resources import owner_prefix, owns_conversation
 from handrail.config.mcp_settings import ConverseSettings
 from handrail.core.confirmation import Confirmation, Decision, Defer
 from handrail.core.context import Context, Principal

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import tempfile
 from collections.abc import Sequence
+from contextvars import ContextVar
 from itertools import islice
 from pathlib import Path
 from urllib.parse import quote, unquote
 
 import msgspec
 
-from handrail.app.ownership import CurrentCaller
+from handrail.core.canonical import digest
+from handrail.core.context import LOCAL
 from handrail.core.errors import UsageError
+from handrail.core.events import RunStarted
 from handrail.core.messages import (
     AssistantMessage,
     Conversation,
@@ -29,6 +33,39 @@ from handrail.journal.journal import SqliteJournal
 from handrail.journal.reader import JournalReader
 from handrail.mcp.values import RemoteResource, ResourceBody
 from handrail.sessions.store.conversations import ConversationStore
+
+_MARKED = re.compile(r"of-[0-9a-f]{16}\.")
+
+
+class CurrentCaller:
+    """Who sent the request that is being answered; it travels with the task that answers it."""
+
+    def __init__(self) -> None:
+        self._principal: ContextVar[str | None] = ContextVar("handrail-asking", default=None)
+
+    def now(self, principal: str) -> None:
+        """This one asks from here on."""
+        self._principal.set(principal)
+
+    def owns_conversation(self, id: str) -> bool:
+        """Nothing belongs to nobody."""
+        principal = self._principal.get()
+        return principal is not None and owns_conversation(principal, id)
+
+    def owns_run(self, reader: JournalReader, run: str) -> bool:
+        first = next(reader.events(run), None)
+        return isinstance(first, RunStarted) and first.principal == self._principal.get()
+
+
+def owner_prefix(principal: str) -> str:
+    """What the ids of a caller's conversations begin with."""
+    return "" if principal == LOCAL.id else f"of-{digest(principal).rpartition(':')[2][:16]}."
+
+
+def owns_conversation(principal: str, id: str) -> bool:
+    marked = _MARKED.match(id)
+    return (marked[0] if marked else "") == owner_prefix(principal)
+
 
 _CONVERSATION, _PROOF = "conversation://", "proof://"
 _MOST = 1_000

@@ -9,12 +9,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from handrail.app.app import Adjust, App, AppAdditions, open_app
-from handrail.app.config_reloading import cancel_and_wait, reload_on_change
+from handrail.app.app import LOOK, Adjust, App, AppAdditions, cancel_and_wait, open_app, reload_on_change
 from handrail.app.converse import ConverseTool
-from handrail.app.mcp_resources import ConversationResources, ProofResources
+from handrail.app.mcp_resources import ConversationResources, CurrentCaller, ProofResources
 from handrail.app.models import open_model
-from handrail.app.ownership import CurrentCaller
 from handrail.app.person import Person
 from handrail.config.mcp_settings import PromptSettings, ServeSettings
 from handrail.config.values import Config
@@ -31,8 +29,6 @@ from handrail.mcp.server.definition import (
 )
 from handrail.mcp.server.sources import FolderSource
 
-LOOK = 1.0
-"""Seconds between two looks at the files."""
 _HOLE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 

@@ -16,11 +16,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from handrail.app.app import Adjust, AllowAll, App, AppAdditions, Ask, open_app
-from handrail.app.builtin_tools import BusBuiltinTools
-from handrail.app.config_reloading import cancel_and_wait, reload_on_change
-from handrail.app.mcp_serving import LOOK
-from handrail.app.offered_tools import GatewayToolAdmission, OfferedTools
+from handrail.app.app import LOOK, Adjust, AllowAll, App, AppAdditions, Ask, cancel_and_wait, open_app, reload_on_change
+from handrail.app.offered_tools import BusBuiltinTools, GatewayToolAdmission, OfferedTools
 from handrail.app.person import Person
 from handrail.app.services import LentModels, ServiceMaker
 from handrail.config.network import NodeSettings, ServiceSettings

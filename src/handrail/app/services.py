@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from handrail.app.config_reloading import cancel_and_wait
+from handrail.app.app import cancel_and_wait
 from handrail.app.models import model_names, open_model, settings_of
 from handrail.config.values import Config
 from handrail.config.variables import secret_variable

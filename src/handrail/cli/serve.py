@@ -100,9 +100,9 @@ def listen_address(written: str, example: str = "127.0.0.1:8420") -> tuple[str, 
 
 
 async def _serve(setup: CliSetup, chosen: RunOptions, token_file: Path | None) -> None:
-    from handrail.app.config_reloading import cancel_and_wait
+    from handrail.app.app import cancel_and_wait
     from handrail.app.network_node import open_node
-    from handrail.desk.served_desk import open_desk_node
+    from handrail.desk.service.desk_service import open_desk_node
     from handrail.node.server.serving import serve
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")

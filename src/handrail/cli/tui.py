@@ -66,7 +66,7 @@ def command(setup: CliSetup, run: str | None, system: str | None, **chosen: Any)
 
 async def _run(setup: CliSetup, chosen: RunOptions, run: str | None, system: str) -> int:
     """Until the person leaves; the exit code."""
-    from handrail.desk.local_desk import open_desk
+    from handrail.desk.desk import open_desk
     from handrail.desk.tui.app import TuiApp
 
     setup = setup.adjusted(lambda config: _with_choice(config, chosen))

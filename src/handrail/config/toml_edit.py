@@ -109,7 +109,7 @@ def _without(text: _TomlLines, pair: TomlPair) -> Iterator[str]:
 
 def _replaced(text: _TomlLines, pair: TomlPair, value: Value) -> Iterator[str]:
     old = text.text[pair.value : pair.end]
-    if isinstance(value, list) and "#" in _STRINGS.sub("", old):
+    if "#" in _STRINGS.sub("", old):
         return  # there are comments between its items, and nobody knows which of them still hold
     indent = _INDENT.match(old)
     if isinstance(value, list) and value and indent:

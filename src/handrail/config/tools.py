@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from handrail.config.ensemble_powers import is_python, names_python
+from handrail.config.powers import is_python, names_python
 from handrail.config.values import STANDARD_SET, Config
 from handrail.core.errors import UsageError, describe_exception
 from handrail.tools.ensemble import Ensemble

@@ -6,12 +6,15 @@ It parses nothing and shows nothing: each method is one thing that a person does
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from pathlib import Path
 from types import EllipsisType
 from typing import Any, Self
 
-from handrail.app.app import App
+from handrail.app.app import LOOK, Adjust, App, AppAdditions, cancel_and_wait, open_app, reload_on_change
+from handrail.app.person import Person
+from handrail.config.values import Config
 from handrail.core.display import safe_media_name
 from handrail.core.errors import UsageError
 from handrail.core.events import Emit, ignore_event
@@ -344,3 +347,30 @@ def _at(conversation: Conversation, index: int) -> Any:
     if not 0 <= index < len(conversation):
         raise UsageError(f"there is no message {index}; there are {len(conversation)}")
     return conversation.messages[index]
+
+
+@asynccontextmanager
+async def open_desk(
+    config: Config,
+    journal: Path,
+    wanted: AppAdditions = AppAdditions(),
+    person: Person | None = None,
+    *,
+    look: float | None = LOOK,
+    adjust: Adjust = lambda config: config,
+) -> AsyncIterator[Desk]:
+    """As `open_app`, with conversations. Every so many seconds of `look` the files are looked at; None is never.
+
+    Raises:
+        UsageError: Something in the configuration cannot be had.
+        McpError: An MCP server that is required cannot be had.
+        JournalError: The journal cannot be opened.
+    """
+    person = person or Person()
+    asking = PendingQuestions(person.by)
+    async with AsyncExitStack() as stack:
+        app = await stack.enter_async_context(open_app(config, journal, wanted, asking.knowing, person, adjust=adjust))
+        if look is not None:
+            watching = asyncio.create_task(reload_on_change(app, person, look, lambda config: None, ""))
+            stack.push_async_callback(cancel_and_wait, watching)
+        yield await stack.enter_async_context(Desk(app, asking, by=person.by, settings_writable=True))

@@ -23,7 +23,7 @@ from handrail.app.network_node import NetworkNode
 from handrail.app.person import Person
 from handrail.config.approvals import Approvals
 from handrail.config.load import load_config
-from handrail.desk.served_desk import open_desk_node
+from handrail.desk.service.desk_service import open_desk_node
 from handrail.node.server.serving import serve
 
 T = TypeVar("T")

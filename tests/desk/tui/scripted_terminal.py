@@ -17,8 +17,7 @@ from handrail.app import AppAdditions, Person
 from handrail.config.approvals import Approvals
 from handrail.config.load import load_config
 from handrail.core.messages import Conversation
-from handrail.desk.desk import Desk
-from handrail.desk.local_desk import open_desk
+from handrail.desk.desk import Desk, open_desk
 from handrail.desk.tui.app import TuiApp
 from handrail.desk.tui.call_card import CallCard
 from handrail.desk.tui.chat import PromptArea

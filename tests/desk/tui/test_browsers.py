@@ -18,8 +18,7 @@ from handrail.desk.tui.dialogs import ConfirmDialog, FullTextDialog, LineDialog
 from handrail.desk.tui.formatting import inline, line, plain
 from handrail.desk.tui.json_editor import JsonEditor, json_template
 from handrail.desk.tui.proof import ProofScreen
-from handrail.desk.tui.tools import ToolsScreen, duration_bars
-from handrail.desk.tui.trial import TrialScreen
+from handrail.desk.tui.tools import ToolsScreen, TrialScreen, duration_bars
 from tests.desk.tui.scripted_terminal import HOSTILE, ScriptedTerminal, terminal
 
 

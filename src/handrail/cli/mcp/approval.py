@@ -16,8 +16,7 @@ from handrail.cli.mcp.server_selection import complete_servers, file_of, servers
 from handrail.cli.output.view import answer, answer_json, ask, tell
 from handrail.cli.run_options import CliSetup, configured, with_unapproved_configuration
 from handrail.cli.terminal.person import describe_server_start, terminal_person
-from handrail.config.approvals import unapproved_reason
-from handrail.config.pins import differences
+from handrail.config.approvals import differences, unapproved_reason
 from handrail.core.errors import HandrailError, UsageError
 from handrail.execute.confirm import DeferAll
 from handrail.mcp.values import HttpEndpoint, RemoteTool

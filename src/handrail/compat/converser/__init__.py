@@ -8,28 +8,32 @@ from __future__ import annotations
 from typing import Any
 
 from handrail.compat.converser import mcp_servers
-from handrail.compat.converser.canisters import (
+from handrail.compat.converser.conversation import (
     AssistantCanister,
     Canister,
     Content,
+    Conversation,
+    Converser,
     DocumentCanister,
     InvocationCanister,
+    InvocationsProcessor,
     ResultCanister,
     Role,
     SupervisorCanister,
     TextualContent,
     UserCanister,
 )
-from handrail.compat.converser.conversation import Conversation, Converser, InvocationsProcessor
 from handrail.compat.converser.invokers import (
     Arguments,
     Ensemble,
     Invocable,
     Invoker,
+    load_ensemble,
     load_invocable,
+    load_invoker_descriptors,
+    prepare_invocables,
     register_invoker,
 )
-from handrail.compat.converser.loading import load_ensemble, load_invoker_descriptors, prepare_invocables
 from handrail.compat.converser.mcp_servers import MCPClient, MCPTool
 from handrail.compat.converser.processor import Context
 from handrail.core.errors import InvalidArguments as ValidationError, ToolError

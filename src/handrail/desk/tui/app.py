@@ -8,8 +8,12 @@ from typing import Any, ClassVar
 
 from rich.traceback import Traceback
 from textual import work
-from textual.app import App
+from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Footer, Static
 
 from handrail.desk.desk import Desk
 from handrail.desk.tui.alert_banner import alert_text
@@ -17,14 +21,48 @@ from handrail.desk.tui.chat import ChatScreen
 from handrail.desk.tui.conversations import ConversationsScreen
 from handrail.desk.tui.dialogs import ConfirmDialog
 from handrail.desk.tui.formatting import line
-from handrail.desk.tui.help import HelpScreen
 from handrail.desk.tui.proof import ProofScreen
-from handrail.desk.tui.tools import ToolsScreen
-from handrail.desk.tui.trial import TrialScreen
+from handrail.desk.tui.tools import ToolsScreen, TrialScreen
 from handrail.desk.values import Alert, ConversationSummary, DeskQuestion
 from handrail.desk.views.journal_index import JournalIndex
 from handrail.desk.views.proofs import ProofViews
 from handrail.desk.views.tools import ToolViews
+
+_KEYS = (
+    ("Enter", "say it"),
+    ("Ctrl+J", "a new line; Shift+Enter too, where the terminal tells it"),
+    ("Esc", "stop the turn, leave an edit, close a dialog"),
+    ("Ctrl+Z", "take the conversation back to anything that you said"),
+    ("Ctrl+N", "a new conversation"),
+    ("Ctrl+O", "conversations: search, fork, rename, share, take, delete"),
+    ("F2", "tools: what each is, how it did, and trying one"),
+    ("F3", "the record: what ran, verifying it, receipts, export"),
+    ("F4, F5", "another model; other sets of tools"),
+    ("F6, F7", "go to the alert; go to the question that waits"),
+    ("Ctrl+T", "attach a file to what you say next"),
+    ("Ctrl+S", "save a picture or a file of this conversation"),
+    ("Tab", "to the panes of calls: Enter unfolds one, w shows all of it"),
+    ("PageUp", "earlier messages"),
+    ("Ctrl+P", "commands, and themes, light and dark"),
+    ("Ctrl+Q", "leave"),
+)
+_NOTES = """
+Before a tool changes something you are asked. The dialog shows exactly what will run; \
+nothing that you happen to be typing answers it. Taking back a turn changes what the model \
+sees. What tools did stays done, and stays on record.
+
+Set TEXTUAL_THEME=textual-light for a light terminal, NO_COLOR=1 for none."""
+
+
+class HelpScreen(ModalScreen[None]):
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,f1,q", "dismiss(None)", "Close")]
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(classes="dialog tall", can_focus=True):
+            for key, says in _KEYS:
+                yield Static(Content.assemble((f"{key:<8}", "bold $text-accent"), f" {says}"))
+            yield Static(Content(_NOTES))
+        yield Footer(compact=True, show_command_palette=False)
 
 
 class TuiApp(App[None]):
