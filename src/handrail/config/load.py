@@ -17,8 +17,8 @@ from handrail.config.standard import read_standard
 from handrail.config.values import LOCAL, Config, LlmSettings, ModelSettings
 from handrail.config.variables import KEY, fill_variables
 from handrail.core.errors import UsageError
-from handrail.execute.output import SMALLEST
 from handrail.core.keyfile import owner_of, ownership_doubt
+from handrail.execute.output import SMALLEST
 from handrail.execute.policy import AfterUntrusted, Policy
 from handrail.execute.rules import Rule
 from handrail.run.limits import Limits, OnLimit
