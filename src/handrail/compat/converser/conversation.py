@@ -51,48 +51,56 @@ class TextualContent:
 Content = TextualContent
 
 
+class _Canister:
+    _role: ClassVar[Role]
+
+    @property
+    def role(self) -> Role:
+        return self._role
+
+
 @dataclass
-class UserCanister:
+class UserCanister(_Canister):
     """What the user says."""
 
-    role: ClassVar = Role.user
+    _role = Role.user
     content: Content
     timestamp: datetime = field(default_factory=_now)
 
 
 @dataclass
-class SupervisorCanister:
+class SupervisorCanister(_Canister):
     """What the program tells the model."""
 
-    role: ClassVar = Role.supervisor
+    _role = Role.supervisor
     content: Content
     timestamp: datetime = field(default_factory=_now)
 
 
 @dataclass
-class DocumentCanister:
+class DocumentCanister(_Canister):
     """A text for the model to work with."""
 
-    role: ClassVar = Role.document
+    _role = Role.document
     content: Content
     name: str = "document"
     timestamp: datetime = field(default_factory=_now)
 
 
 @dataclass
-class AssistantCanister:
+class AssistantCanister(_Canister):
     """What the model says. Its calls are canisters of their own, which follow."""
 
-    role: ClassVar = Role.assistant
+    _role = Role.assistant
     content: Content | None = None
     timestamp: datetime = field(default_factory=_now)
 
 
 @dataclass
-class InvocationCanister:
+class InvocationCanister(_Canister):
     """Tool invocation request from assistant."""
 
-    role: ClassVar = Role.invocation
+    _role = Role.invocation
     id: str
     name: str
     arguments: dict[str, Any]
@@ -100,10 +108,10 @@ class InvocationCanister:
 
 
 @dataclass
-class ResultCanister:
+class ResultCanister(_Canister):
     """Tool execution result sent back to assistant."""
 
-    role: ClassVar = Role.result
+    _role = Role.result
     invocation_id: str
     content: Content
     timestamp: datetime = field(default_factory=_now)
