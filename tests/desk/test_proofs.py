@@ -22,7 +22,7 @@ from handrail.journal.auditing import Receipt
 from handrail.journal.entry import body_digest, leaf_position
 from handrail.journal.keys import Verifier
 from handrail.journal.reader import JournalReader, erase
-from handrail.journal.verifier import check, check_signature, included, parse_key, parse_note
+from handrail.journal.verifier import check, check_signature, included, leaf_hash, parse_key, parse_note
 from handrail.sessions.store.conversations import ConversationStore
 from tests.desk.views_folder import ViewsFolder, call
 
@@ -39,7 +39,7 @@ def holds(page: RunPage, entry: EntryRow) -> bool:
     check_signature(note, parse_key(page.verifier_key))
     assert (note.run, note.entries, note.size) == (page.row.run, page.count, page.size)
     proof = [bytes.fromhex(step) for step in entry.proof]
-    if not included(entry.leaf.encode(), entry.seq, page.size, proof, note.root):
+    if not included(leaf_hash(entry.leaf.encode()), entry.seq, page.size, proof, note.root):
         return False
     said = leaf_position(entry.leaf.encode()).body
     if entry.body is None:
