@@ -31,8 +31,7 @@ from handrail.http.request_guard import (
     header,
     refuse_with_text,
 )
-from handrail.mcp.server.call_rounds import CallAwaitingInput
-from handrail.mcp.server.deciders import CallAwaitingConfirmation
+from handrail.mcp.server.deciders import CallAwaitingConfirmation, CallAwaitingInput
 from handrail.mcp.server.definition import PromptArgument, PromptMessage, ServedPrompt
 from handrail.mcp.server.stdio import serve_pipes
 from handrail.mcp.values import RemoteResource, ResourceBody

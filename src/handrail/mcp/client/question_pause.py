@@ -110,8 +110,3 @@ class PausingQuestionHandler:
     async def sample(self, server: str, request: ModelRequest, meant: tuple[str, ...] = ()) -> SamplingReply:
         async with self._calls.waiting() as runs:
             return await self._asking.sample(server, request, meant or runs)
-
-    def callbacks(self, server: str) -> dict[str, Any]:
-        from handrail.mcp.client.callbacks import callbacks  # it needs the official package
-
-        return callbacks(self, server)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import mcp_types as codes
 from mcp.shared.exceptions import MCPError, UrlElicitationRequiredError
@@ -13,17 +13,14 @@ from handrail.core.errors import Forbidden, InDoubt, McpError, ServerLost, Serve
 from handrail.core.invocation import Invocation
 from handrail.mcp.client.content import output_of
 from handrail.mcp.client.failures import McpAnswerTooLarge, clean_server_text
-from handrail.mcp.client.question_pause import RemoteCallsInProgress
 from handrail.mcp.client.tasks import FollowedCall, finish_task, follow_call
-from handrail.mcp.client.tool_listing import McpToolCatalogue
 
 if TYPE_CHECKING:
     from mcp import Client
     from mcp.shared.dispatcher import ProgressFnT
     from mcp_types import CallToolResult
 
-    from handrail.mcp.client.connection import McpConnection
-    from handrail.mcp.client.server_questions import ServerQuestionHandler
+    from handrail.mcp.client.ensemble import McpEnsemble
 
 IDEMPOTENCY_KEY = "dev.handrail/idempotency-key"
 """Where a server finds our key in `_meta`: the same for every attempt at a call, and for no other call."""
@@ -34,34 +31,11 @@ _MOST_ADDRESSES = 3
 """To which a person is sent before one call."""
 
 
-class RemoteServer(Protocol):
-    """Where a call finds its server."""
-
-    name: str
-    under_way: RemoteCallsInProgress
-
-    @property
-    def connection(self) -> McpConnection: ...
-
-    @property
-    def asking(self) -> ServerQuestionHandler | None:
-        """Who answers the questions of the server."""
-        ...
-
-    async def current(self, client: Client) -> McpToolCatalogue:
-        """What the server has, as read over this very connection."""
-        ...
-
-    def doubt(self) -> None:
-        """What was read may not hold any more."""
-        ...
-
-
 class RemoteCall:
     """The handler of one tool of a server."""
 
-    def __init__(self, desk: RemoteServer, name: str, digest: str, *, reusable: bool, structured: bool) -> None:
-        self._desk = desk
+    def __init__(self, server: McpEnsemble, name: str, digest: str, *, reusable: bool, structured: bool) -> None:
+        self._server = server
         self._name = name
         self._digest = digest
         self._reusable = reusable
@@ -69,31 +43,33 @@ class RemoteCall:
         self._structured = structured
 
     async def __call__(self, invocation: Invocation) -> Output:
-        """Raises:
-        Forbidden: The tool is not what it was when it was offered.
-        InDoubt: It was sent, and nobody knows what came of it.
-        ToolError: It failed there, or on the way.
+        """Calls the tool at its server.
+
+        Raises:
+            Forbidden: The tool is not what it was when it was offered.
+            InDoubt: It was sent, and nobody knows what came of it.
+            ToolError: It failed there, or on the way.
         """
-        sending = _CallAttempt(self._desk, self._name, self._digest, invocation)
+        sending = _CallAttempt(self._server, self._name, self._digest, invocation)
         try:
-            with self._desk.under_way.calling(invocation):
+            with self._server.under_way.calling(invocation):
                 got = await self._sent(sending)
         except McpError as error:
             raise self._failure(error, sending) from error
         except TimeoutError as error:
-            raise self._failure(McpError(self._desk.name, "it did not answer in time"), sending) from error
+            raise self._failure(McpError(self._server.name, "it did not answer in time"), sending) from error
         if isinstance(got, str):
             raise Forbidden(f"{invocation.tool_name!r} is not called: {got}")
         return output_of(got, structured=self._structured)
 
     async def _sent(self, sending: _CallAttempt) -> CallToolResult | str:
         try:
-            return await self._desk.connection.use(sending, resend=self._reusable)
+            return await self._server.connection.use(sending, resend=self._reusable)
         except ServerLost:
             if sending.followed.task is None:
                 raise
         # The server works on it as a task, which outlives the connection: it is asked for, not sent again.
-        return await self._desk.connection.use(sending, resend=True)
+        return await self._server.connection.use(sending, resend=True)
 
     def _failure(self, error: McpError, sending: _CallAttempt) -> ToolError:
         if isinstance(error, ServerRefused) and not sending.followed.under_way:
@@ -114,20 +90,20 @@ class RemoteCall:
 class _CallAttempt:
     """What is done over the connection, perhaps twice; and whether the call itself was begun."""
 
-    def __init__(self, desk: RemoteServer, name: str, digest: str, invocation: Invocation) -> None:
-        self._desk = desk
+    def __init__(self, server: McpEnsemble, name: str, digest: str, invocation: Invocation) -> None:
+        self._server = server
         self._name = name
         self._digest = digest
         self._invocation = invocation
         self.sent = False
-        self.followed = FollowedCall(desk.name, lambda status, words: invocation.progress(stage=words or status))
+        self.followed = FollowedCall(server.name, lambda status, words: invocation.progress(stage=words or status))
 
     async def __call__(self, client: Client) -> CallToolResult | str:
         """The result, or why the tool may not be called."""
         if self.followed.task is not None:
             return await finish_task(client.session, self.followed)
         self.sent = False
-        now = await self._desk.current(client)
+        now = await self._server.current(client)
         if (why := now.refusal(self._name, self._digest)) is not None:
             return why
         self.sent = True
@@ -139,8 +115,8 @@ class _CallAttempt:
                     await self._visit(error)
                     return await self._called(client)  # it did nothing yet: it cannot, before somebody was there
                 case codes.HEADER_MISMATCH:
-                    self._desk.doubt()
-                    now = await self._desk.current(client)
+                    self._server.doubt()
+                    now = await self._server.current(client)
                     if (why := now.refusal(self._name, self._digest)) is not None:
                         return why
             raise
@@ -161,18 +137,18 @@ class _CallAttempt:
             ServerRefused: Nobody goes there. It says where.
         """
         wanted = _addresses(error)
-        asking = self._desk.asking
+        asking = self._server.asking
         went = asking is not None and "elicitation" in asking.answers and 0 < len(wanted) <= _MOST_ADDRESSES
         if asking is not None and went:
             for url, message in wanted:
                 try:
-                    went = went and (await asking.elicit(self._desk.name, message, None, url)).action == "accept"
+                    went = went and (await asking.elicit(self._server.name, message, None, url)).action == "accept"
                 except UsageError as mistake:
-                    raise ServerRefused(self._desk.name, error.code, str(mistake)) from error
+                    raise ServerRefused(self._server.name, error.code, str(mistake)) from error
         if not went:
             where = ", ".join(url for url, _ in wanted[:_MOST_ADDRESSES]) or "an address that it does not tell"
             words = f"{error.message}; a person must open {where} first, then it can be called again"
-            raise ServerRefused(self._desk.name, error.code, clean_server_text(words)) from error
+            raise ServerRefused(self._server.name, error.code, clean_server_text(words)) from error
 
 
 def _addresses(error: MCPError) -> list[tuple[str, str]]:

@@ -81,10 +81,6 @@ class ServerQuestionHandler(Protocol):
         """
         ...
 
-    def callbacks(self, server: str) -> dict[str, Any]:
-        """The same for the official package: keyword arguments of its client."""
-        ...
-
 
 class ApproverQuestionHandler:
     """Puts every question to the approver, and what may be sampled to the model. Both are on record."""
@@ -117,11 +113,6 @@ class ApproverQuestionHandler:
             "roots": bool(self.roots),
         }
         return frozenset(kind for kind, able in can.items() if able)
-
-    def callbacks(self, server: str) -> dict[str, Any]:
-        from handrail.mcp.client.callbacks import callbacks  # it needs the official package
-
-        return callbacks(self, server)
 
     # ── values from a person ─────────────────────────────────────────────────────────
 

@@ -9,9 +9,7 @@ from typing import Any
 
 import anyio
 import mcp_types as types
-import msgspec
 from mcp.shared.exceptions import MCPError
-from msgspec import Struct
 from msgspec.structs import replace
 
 from handrail.core.calls import ToolCall, ToolResult
@@ -31,6 +29,7 @@ from handrail.mcp.server.client_questions import (
     ElicitQuestion,
 )
 from handrail.mcp.server.client_runs import ClientRuns
+from handrail.mcp.server.deciders import CallAwaitingInput
 from handrail.mcp.server.definition import McpServerDefinition
 from handrail.mcp.server.question_wire import (
     client_for_call,
@@ -52,23 +51,6 @@ LONGEST = 600.0
 BUG = "Internal error; the log of the server says more"
 
 logger = logging.getLogger(__name__)
-
-
-class CallAwaitingInput(Struct, frozen=True, tag="input"):
-    """A call that waits for input, in what the client carries for us."""
-
-    run: str
-    call: str
-
-    def written(self) -> str:
-        return msgspec.json.encode(self).decode()
-
-    @classmethod
-    def read(cls, text: str | None) -> CallAwaitingInput | None:
-        try:
-            return None if text is None else msgspec.json.decode(text, type=cls)
-        except msgspec.MsgspecError:
-            return None
 
 
 class TaskDecider:

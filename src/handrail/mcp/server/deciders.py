@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Self
 
 import mcp_types as types
 import msgspec
@@ -20,7 +21,26 @@ LIFE = 900.0
 """Seconds in which a person may answer."""
 
 
-class CallAwaitingConfirmation(Struct, frozen=True, tag="confirm"):
+class RoundState(Struct, frozen=True):
+    """What a client carries for us from one round of a call to the next.
+
+    The library seals it (AES-256-GCM, with a key of this process), binds it to method, tool, arguments and
+    owner, and refuses what was changed or is too old. Each kind has a tag of its own.
+    """
+
+    def written(self) -> str:
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def read(cls, text: str | None) -> Self | None:
+        """None for what is not of this kind: it was sealed by us, so it is somebody else's round."""
+        try:
+            return None if text is None else msgspec.json.decode(text, type=cls)
+        except msgspec.MsgspecError:
+            return None
+
+
+class CallAwaitingConfirmation(RoundState, frozen=True, tag="confirm"):
     """A call that waits for a person's word."""
 
     run: str
@@ -28,16 +48,12 @@ class CallAwaitingConfirmation(Struct, frozen=True, tag="confirm"):
     request: str
     """The question, so that the word is good for no other."""
 
-    def written(self) -> str:
-        return msgspec.json.encode(self).decode()
 
-    @classmethod
-    def read(cls, text: str | None) -> CallAwaitingConfirmation | None:
-        """None for what is not of this kind: it was sealed by us, so it is somebody else's round."""
-        try:
-            return None if text is None else msgspec.json.decode(text, type=cls)
-        except msgspec.MsgspecError:
-            return None
+class CallAwaitingInput(RoundState, frozen=True, tag="input"):
+    """A call that waits for input."""
+
+    run: str
+    call: str
 
 
 def state_sealing(served: McpServerDefinition, *, life: float = LIFE) -> RequestStateBoundary:

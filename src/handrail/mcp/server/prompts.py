@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import mcp_types as types
-import msgspec
 from mcp.shared.exceptions import MCPError
-from msgspec import Struct
 
 from handrail.core.errors import HandrailError, ToolError
 from handrail.mcp.server.caller import Request, is_modern, may_use, principal_of
 from handrail.mcp.server.client_questions import Answer, ClientAsk, Question, read_answer
+from handrail.mcp.server.deciders import RoundState
 from handrail.mcp.server.definition import McpServerDefinition, PromptMessage, ServedPrompt
 from handrail.mcp.server.question_wire import (
     ImmediateQuestionLine,
@@ -107,17 +106,10 @@ def _message(said: PromptMessage, name: str) -> types.PromptMessage:
     return types.PromptMessage(role=said.role, content=content)
 
 
-class InterviewAnswers(Struct, frozen=True, tag="told"):
+class InterviewAnswers(RoundState, frozen=True, tag="told"):
     """What was answered in the rounds before."""
 
     answers: dict[str, Any]
-
-    @classmethod
-    def read(cls, text: str | None) -> InterviewAnswers:
-        try:
-            return cls({}) if text is None else msgspec.json.decode(text, type=cls)
-        except msgspec.MsgspecError:
-            return cls({})
 
 
 class ReplayedQuestionLine:
@@ -141,7 +133,8 @@ async def render_prompt(
     """What a prompt says, or what it wants to know first."""
     if prompt.interview is None:
         return await prompt.render(arguments)
-    told = {**InterviewAnswers.read(params.request_state).answers, **input_responses_of(params)}
+    before = InterviewAnswers.read(params.request_state)
+    told = {**(before.answers if before else {}), **input_responses_of(params)}
     line = ReplayedQuestionLine(told)
     client = ClientAsk(
         line if is_modern(request) else ImmediateQuestionLine(request), capabilities=declared_capabilities(request)
@@ -150,7 +143,7 @@ async def render_prompt(
         return await prompt.interview(arguments, client)
     except ToolError as error:
         if line.open:
-            state = msgspec.json.encode(InterviewAnswers(told)).decode()
+            state = InterviewAnswers(told).written()
             return types.InputRequiredResult(input_requests=input_requests_of(line.open), request_state=state)
         code, data = (client.refused.rpc_code, client.refused.data) if client.refused else (types.INTERNAL_ERROR, None)
         raise MCPError(code, sendable_text(error.message), data) from error

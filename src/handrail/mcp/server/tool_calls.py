@@ -14,7 +14,7 @@ from handrail.core.canonical import digest
 from handrail.core.context import Context, Principal
 from handrail.core.events import CallProgress, Event
 from handrail.core.ids import NewId, new_id, traceparent
-from handrail.mcp.server.call_rounds import CallAwaitingInput, CallRounds
+from handrail.mcp.server.call_rounds import CallRounds
 from handrail.mcp.server.caller import (
     CALL_KEY,
     Request,
@@ -31,6 +31,7 @@ from handrail.mcp.server.client_runs import ClientRuns, Place
 from handrail.mcp.server.deciders import (
     KEY,
     CallAwaitingConfirmation,
+    CallAwaitingInput,
     MidCallDecider,
     NextRoundDecider,
     confirmation_form,
