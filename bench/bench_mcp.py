@@ -25,7 +25,7 @@ from mcp import Client, StdioServerParameters
 
 from handrail import Executor, ToolCall
 from handrail.core.errors import McpError
-from handrail.mcp.client.ensemble import McpEnsemble
+from handrail.mcp.client.ensemble import McpEnsemble, mcp_ensemble
 from handrail.mcp.values import Endpoint, HttpEndpoint, StdioEndpoint
 from handrail.tools.registry import prepared_tools
 
@@ -87,12 +87,12 @@ async def _bare(stack: AsyncExitStack, wire: str) -> Once:
 
 
 async def _handler(stack: AsyncExitStack, wire: str) -> Once:
-    ensemble = await stack.enter_async_context(McpEnsemble("handler", await _endpoint(stack, wire)))
+    ensemble = await stack.enter_async_context(mcp_ensemble("handler", await _endpoint(stack, wire)))
     return lambda: ensemble.connection.use(lambda client: client.call_tool("add", {"a": 1, "b": 2}), resend=True)
 
 
 async def _executor(stack: AsyncExitStack, wire: str) -> Once:
-    tools = await stack.enter_async_context(prepared_tools([McpEnsemble("executor", await _endpoint(stack, wire))]))
+    tools = await stack.enter_async_context(prepared_tools([mcp_ensemble("executor", await _endpoint(stack, wire))]))
     executor = await stack.enter_async_context(Executor(tools))
     ids = itertools.count()
 
@@ -132,8 +132,8 @@ async def _starts() -> dict[str, float]:
     delays = [str(0.4 * number) for number in range(SERVERS)]
     alone, together = [], []
     for _ in range(ROUNDS):
-        alone.append(await _until_ready([McpEnsemble("slowest", _program(delays[-1]))]))
-        five = [McpEnsemble(f"server{n}", _program(delay), prefix=f"s{n}_") for n, delay in enumerate(delays)]
+        alone.append(await _until_ready([mcp_ensemble("slowest", _program(delays[-1]))]))
+        five = [mcp_ensemble(f"server{n}", _program(delay), prefix=f"s{n}_") for n, delay in enumerate(delays)]
         together.append(await _until_ready(five))
     return {"slowest_alone_s": median(alone), "five_s": median(together), "ratio": median(together) / median(alone)}
 
@@ -150,7 +150,7 @@ async def _until_ready(ensembles: list[McpEnsemble]) -> float:
 async def _pauses() -> dict[str, dict[str, float]]:
     """The longest pause of the loop while a good server is used beside a bad one, and what a good call took."""
     found: dict[str, dict[str, float]] = {}
-    async with prepared_tools([McpEnsemble("good", _program("0"))]) as tools, Executor(tools) as executor:
+    async with prepared_tools([mcp_ensemble("good", _program("0"))]) as tools, Executor(tools) as executor:
         for name, harm in HARMS.items():
             found[name] = await _beside(executor, harm)
     return found
@@ -186,7 +186,7 @@ async def _repeated(harm: Callable[[], Awaitable[None]]) -> None:
 
 
 def _hostile(*begin: str) -> McpEnsemble:
-    return McpEnsemble(
+    return mcp_ensemble(
         "bad", StdioEndpoint(command=sys.executable, args=("-I", "-S", HOSTILE, "modern", *begin)), prefix="bad_"
     )
 

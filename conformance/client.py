@@ -22,7 +22,7 @@ import httpx2
 from handrail.core.calls import ToolCall
 from handrail.core.confirmation import Allow, Confirmation, Decision
 from handrail.execute.executor import Executor
-from handrail.mcp.client.ensemble import McpEnsemble
+from handrail.mcp.client.ensemble import McpEnsemble, mcp_ensemble
 from handrail.mcp.client.server_questions import ApproverQuestionHandler
 from handrail.mcp.client.sign_in import SignIn
 from handrail.mcp.values import Era, HttpEndpoint, OAuth
@@ -100,7 +100,7 @@ async def main(url: str) -> int:
     revision = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION", "2026-07-28")
     given = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
     with tempfile.TemporaryDirectory(prefix="conformance-") as folder:
-        ensemble = McpEnsemble(
+        ensemble = mcp_ensemble(
             "peer",
             endpoint(url, scenario, given),
             required=True,

@@ -19,13 +19,14 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from handrail import Context, Executor, Policy, ToolCall
 from handrail.core.calls import ToolResult
 from handrail.journal.journal import SqliteJournal
+from handrail.mcp.client.connection import McpConnection
 from handrail.mcp.client.ensemble import McpEnsemble
-from handrail.mcp.values import Endpoint, HttpEndpoint, McpBounds, StdioEndpoint
+from handrail.mcp.client.tool_listing import McpToolTerms
+from handrail.mcp.values import Endpoint, HttpEndpoint, McpBounds, McpLinkTerms, StdioEndpoint
 from handrail.tools.ensemble import ToolDefaults
 from handrail.tools.registry import prepared_tools
 from soak.verdict import ROOT, Holdings, Verdict, resident
@@ -92,10 +93,15 @@ class Town:
 class _Eager(McpEnsemble):
     """Connects again at once: how long to wait is not what is tried here."""
 
-    def __init__(self, name: str, endpoint: Endpoint, **options: Any) -> None:
-        bounds = McpBounds(settle=0.01, failures=1000)
-        super().__init__(name, endpoint, bounds=bounds, defaults=ToolDefaults(timeout=TIMEOUT), **options)
-        self._options["chance"] = lambda: 0.02
+    def __init__(self, name: str, endpoint: Endpoint, prefix: str) -> None:
+        link = McpLinkTerms(bounds=McpBounds(settle=0.01, failures=1000))
+        defaults = ToolDefaults(timeout=TIMEOUT)
+        super().__init__(name, endpoint, terms=McpToolTerms(prefix), link=link, defaults=defaults)
+
+    def _made(self) -> McpConnection:
+        connection = super()._made()
+        connection._backoff._chance = lambda: 0.02
+        return connection
 
 
 def _free_port() -> int:

@@ -100,7 +100,7 @@ def make_server(config: Config, name: str, settings: McpSettings, around: GroupC
     Raises:
         ConfigError: A variable that it needs is not set.
     """
-    from handrail.mcp.client.ensemble import McpEnsemble
+    from handrail.mcp.client.ensemble import mcp_ensemble
     from handrail.mcp.client.server_questions import ApproverQuestionHandler
 
     endpoint = settings.resolved()
@@ -123,7 +123,7 @@ def make_server(config: Config, name: str, settings: McpSettings, around: GroupC
         "sign_in": _sign_in(name, settings, person),
         "on_change": around.on_change,
     }
-    return AppMcpServer(name, settings, McpEnsemble(name, endpoint, **options | others), lent)
+    return AppMcpServer(name, settings, mcp_ensemble(name, endpoint, **options | others), lent)
 
 
 def _sign_in(name: str, settings: McpSettings, person: Person) -> Any:

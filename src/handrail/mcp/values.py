@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import Struct, field
 
 from handrail.core.canonical import digest
+
+if TYPE_CHECKING:
+    from handrail.mcp.client.server_questions import ServerQuestionHandler
+    from handrail.mcp.client.sign_in import SignIn
 
 Era = Literal["auto", "legacy", "modern"]
 """`legacy` shakes hands and keeps a session (up to 2025-11-25), `modern` does neither (2026-07-28)."""
@@ -76,6 +80,16 @@ class McpBounds(Struct, frozen=True, kw_only=True):
     """Connections that fail in a row until nobody waits for the next any more."""
     settle: float = 0.2
     """Seconds in which several notices of changed lists are taken for one."""
+
+
+class McpLinkTerms(Struct, frozen=True, kw_only=True):
+    """How a server is spoken to."""
+
+    bounds: McpBounds = McpBounds()
+    era: Era = "auto"
+    asking: ServerQuestionHandler | None = None
+    """Who answers the questions of the server."""
+    sign_in: SignIn | None = None
 
 
 class ServerFacts(Struct, frozen=True, kw_only=True):

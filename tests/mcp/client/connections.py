@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from handrail.mcp.client.connection import McpConnection
-from handrail.mcp.values import Endpoint, HttpEndpoint, McpBounds, StdioEndpoint
+from handrail.mcp.values import Endpoint, HttpEndpoint, McpBounds, McpLinkTerms, StdioEndpoint
 from tests.processes import kept_waiting
 
 SERVERS = Path(__file__).parent.parent / "servers"
@@ -53,7 +53,9 @@ class ConnectionNotices:
 @asynccontextmanager
 async def connected(endpoint: Endpoint, **options: Any) -> AsyncIterator[McpConnection]:
     """A connection that is made again at once."""
-    connection = McpConnection("srv", endpoint, **{"bounds": QUICK, "chance": lambda: 0.0, **options})
+    given = {name: options.pop(name) for name in ("bounds", "era", "asking", "sign_in") if name in options}
+    terms = McpLinkTerms(**{"bounds": QUICK, **given})
+    connection = McpConnection("srv", endpoint, terms, **{"chance": lambda: 0.0, **options})
     try:
         await connection.open()
         yield connection

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from handrail.mcp import McpBounds, McpEnsemble, StdioEndpoint
+from handrail.mcp import McpBounds, McpEnsemble, StdioEndpoint, mcp_ensemble
 
 SERVER = Path(__file__).with_name("scripted_server_program.py")
 QUICK = McpBounds(settle=0.01)
@@ -38,7 +38,7 @@ class ScriptedServer:
 
     def ensemble(self, name: str = "stall", **options: Any) -> McpEnsemble:
         endpoint = StdioEndpoint(command=sys.executable, args=(str(SERVER), str(self.folder)))
-        return McpEnsemble(name, endpoint, **{"bounds": QUICK, "on_change": self.note, **options})
+        return mcp_ensemble(name, endpoint, **{"bounds": QUICK, "on_change": self.note, **options})
 
     def note(self) -> None:
         """Other tools are offered."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from handrail import Executor, Policy, ToolCall
-from handrail.mcp import McpBounds, McpEnsemble
+from handrail.mcp import McpBounds, mcp_ensemble
 from handrail.mcp.values import Endpoint, Era
 from tests.mcp.client.connections import PATIENCE, raw, sdk, until, web_of_sdk
 
@@ -36,13 +36,13 @@ async def test_who_gives_a_call_up_ends_it_at_the_server_and_hears_of_new_tools(
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_server_without_templates_still_has_its_resources(era: Era) -> None:
-    async with McpEnsemble("srv", raw(era), era=era, required=True) as ensemble:
+    async with mcp_ensemble("srv", raw(era), era=era, required=True) as ensemble:
         assert [each.uri for each in await ensemble.resources()] == ["file:///a"]
 
 
 async def _used(server: Endpoint, era: Era, folder: Path) -> None:
     grown = asyncio.Event()
-    ensemble = McpEnsemble("sdk", server, era=era, required=True, bounds=McpBounds(settle=0.01), on_change=grown.set)
+    ensemble = mcp_ensemble("sdk", server, era=era, required=True, bounds=McpBounds(settle=0.01), on_change=grown.set)
     async with ensemble, Executor([ensemble], policy=WILLING) as executor:
         begun, given_up = folder / f"{era}-begun", folder / f"{era}-given-up"
         arguments = {"begun": str(begun), "given_up": str(given_up)}

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from handrail.core.errors import McpError, ServerLost, ServerRefused, UsageError
 from handrail.mcp.client.connection import FIRST_DELAY, LONGEST_DELAY, STEADY, McpConnection, ReconnectBackoff
 from handrail.mcp.client.inbox import NoticeThrottle
-from handrail.mcp.values import HttpEndpoint, McpBounds, ServerFacts, StdioEndpoint
+from handrail.mcp.values import HttpEndpoint, McpBounds, McpLinkTerms, ServerFacts, StdioEndpoint
 from handrail.testing.clock import FixedClock
 from tests.mcp.client.connections import ERAS, PATIENCE, QUICK, ConnectionNotices, call, connected, gone, raw, until
 from tests.mcp.servers.raw_http_server import served
@@ -42,7 +42,7 @@ async def test_the_era_that_was_asked_for_is_spoken() -> None:
 
 
 async def test_before_it_is_open_nothing_can_be_done_and_afterwards_neither() -> None:
-    connection = McpConnection("srv", raw("modern"), bounds=QUICK)
+    connection = McpConnection("srv", raw("modern"), McpLinkTerms(bounds=QUICK))
     with pytest.raises(UsageError):
         await call(connection, "echo")
     with pytest.raises(McpError, match="never reached"):
@@ -73,7 +73,9 @@ async def test_an_address_where_nobody_is_is_told_at_once_and_tried_again() -> N
     async with served() as web:
         await web.kill()
         heard = ConnectionNotices()
-        connection = McpConnection("srv", HttpEndpoint(url=web.url), bounds=QUICK, chance=lambda: 0.05, on_change=heard)
+        connection = McpConnection(
+            "srv", HttpEndpoint(url=web.url), McpLinkTerms(bounds=QUICK), chance=lambda: 0.05, on_change=heard
+        )
         try:
             with pytest.raises(McpError, match="cannot be reached"):
                 await connection.open()
@@ -179,7 +181,11 @@ async def test_a_call_while_it_is_down_waits_for_the_next_connection() -> None:
 async def test_after_many_failures_nobody_waits_any_more_and_the_next_try_is_told() -> None:
     clock = FixedClock()
     connection = McpConnection(
-        "srv", NOWHERE, bounds=McpBounds(start=20, failures=3), clock=_Patient(clock, 3), chance=lambda: 1.0
+        "srv",
+        NOWHERE,
+        McpLinkTerms(bounds=McpBounds(start=20, failures=3)),
+        clock=_Patient(clock, 3),
+        chance=lambda: 1.0,
     )
     try:
         with pytest.raises(McpError, match="could not be started"):
@@ -303,7 +309,7 @@ async def test_notices_without_end_are_told_of_ever_less_often() -> None:
 
 
 async def test_who_is_cancelled_while_closing_leaves_nothing_behind() -> None:
-    connection = McpConnection("srv", raw("legacy"), bounds=QUICK)
+    connection = McpConnection("srv", raw("legacy"), McpLinkTerms(bounds=QUICK))
     await connection.open()
     pid = int(await call(connection, "pid"))
     closing = asyncio.create_task(connection.aclose())

@@ -149,7 +149,7 @@ async def test_a_listing_without_end_is_no_listing(
 
 async def test_a_server_that_does_not_start_leaves_an_empty_group_that_says_why() -> None:
     endpoint = StdioEndpoint(command=sys.executable, args=("-c", "import sys; sys.exit('no flour today')"))
-    async with McpEnsemble("baker", endpoint, bounds=McpBounds(start=10.0, failures=1)) as ensemble:
+    async with mcp_ensemble("baker", endpoint, bounds=McpBounds(start=10.0, failures=1)) as ensemble:
         assert ensemble.tools == ()
         assert "'baker'" in ensemble.problem and "no flour today" in ensemble.problem
 
@@ -161,7 +161,7 @@ async def test_the_tools_come_when_the_server_does(tmp_path: Path) -> None:
         f"import os, runpy, sys; os.path.exists({str(door)!r}) or sys.exit('closed'); runpy.run_path({str(SERVER)!r})"
     )
     endpoint = StdioEndpoint(command=sys.executable, args=("-c", late, str(tmp_path)))
-    async with McpEnsemble("late", endpoint, bounds=QUICK, on_change=stall.note) as ensemble:
+    async with mcp_ensemble("late", endpoint, bounds=QUICK, on_change=stall.note) as ensemble:
         assert not ensemble.tools
         assert "closed" in ensemble.problem
         door.touch()
@@ -172,7 +172,7 @@ async def test_the_tools_come_when_the_server_does(tmp_path: Path) -> None:
 
 async def test_a_server_that_is_required_fails_loudly_and_leaves_nothing_behind() -> None:
     endpoint = StdioEndpoint(command=sys.executable, args=("-c", "import sys; sys.exit('no flour today')"))
-    ensemble = McpEnsemble("baker", endpoint, required=True, bounds=McpBounds(start=10.0, failures=1))
+    ensemble = mcp_ensemble("baker", endpoint, required=True, bounds=McpBounds(start=10.0, failures=1))
     with pytest.raises(McpError, match="no flour today"):
         await ensemble.prepare()
     with pytest.raises(McpError, match="prepare the ensemble first"):

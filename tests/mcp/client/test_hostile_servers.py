@@ -10,7 +10,7 @@ import pytest
 
 from handrail.core.errors import McpError, ServerLost, ServerRefused
 from handrail.mcp.client.connection import McpConnection
-from handrail.mcp.values import HttpEndpoint, McpBounds
+from handrail.mcp.values import HttpEndpoint, McpBounds, McpLinkTerms
 from tests.mcp.client.connections import ERAS, PATIENCE, QUICK, ConnectionNotices, call, connected, pulse, raw
 from tests.mcp.servers.raw_http_server import served
 
@@ -88,7 +88,7 @@ async def test_a_program_that_closes_its_output_and_lives_on_is_ended(era: str) 
 
 
 async def test_a_program_that_dies_at_its_start_is_quoted() -> None:
-    connection = McpConnection("srv", raw("modern", "dies"), bounds=QUICK)
+    connection = McpConnection("srv", raw("modern", "dies"), McpLinkTerms(bounds=QUICK))
     try:
         with pytest.raises(McpError, match="no database at the given address"):
             await connection.open()
@@ -98,7 +98,7 @@ async def test_a_program_that_dies_at_its_start_is_quoted() -> None:
 
 
 async def test_a_program_that_never_answers_is_given_up_in_time() -> None:
-    connection = McpConnection("srv", raw("legacy", "mute"), bounds=McpBounds(start=0.3))
+    connection = McpConnection("srv", raw("legacy", "mute"), McpLinkTerms(bounds=McpBounds(start=0.3)))
     try:
         with pytest.raises(McpError, match=r"not ready within 0\.3 s"):
             async with asyncio.timeout(PATIENCE):

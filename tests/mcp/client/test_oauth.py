@@ -17,7 +17,7 @@ import pytest
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 
 from handrail.core.errors import McpError, SignInFailed
-from handrail.mcp.client.ensemble import McpEnsemble
+from handrail.mcp.client.ensemble import mcp_ensemble
 from handrail.mcp.client.oauth import SignIn, oauth_for
 from handrail.mcp.client.sign_in_addresses import SignInAddresses
 from handrail.mcp.client.sign_in_redirect import listen_for_redirect
@@ -183,7 +183,7 @@ async def test_a_server_to_which_nobody_signs_in_asks_once_and_says_why(
     """Whatever is tried on the way: the newer revision, the older one, another connection."""
     service.refuses = "access_denied"
     person = PersonWithBrowser()
-    far = McpEnsemble(
+    far = mcp_ensemble(
         "far", HttpEndpoint(url=service.url, oauth=OAuth()), required=True, sign_in=sign_in(tmp_path, person)
     )
     with pytest.raises(SignInFailed, match="access_denied"):

@@ -13,7 +13,7 @@ import pytest
 
 from handrail import Executor, Policy, ToolCall, ToolResult
 from handrail.core.confirmation import Allow, Confirmation, Decision, Deny
-from handrail.mcp import ApproverQuestionHandler, McpEnsemble
+from handrail.mcp import ApproverQuestionHandler, McpEnsemble, mcp_ensemble
 from handrail.mcp.values import HttpEndpoint, McpBounds
 from tests.mcp.servers.raw_http_server import JSON, MODERN, RawHttpServer, send
 
@@ -65,7 +65,7 @@ async def open_office(office: Office, person: Person | None = None, **options: A
     await office.start()
     asking = None if person is None else ApproverQuestionHandler(person)
     try:
-        async with McpEnsemble(
+        async with mcp_ensemble(
             "office", HttpEndpoint(url=office.url), required=True, asking=asking, **options
         ) as ensemble:
             yield ensemble

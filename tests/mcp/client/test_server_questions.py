@@ -22,7 +22,7 @@ from handrail.core.messages import AssistantMessage, SupervisorMessage, UserMess
 from handrail.core.ports import Approver
 from handrail.execute.rules import Rules
 from handrail.journal.journal import SqliteJournal
-from handrail.mcp import ApproverQuestionHandler, McpBounds, McpEnsemble, StdioEndpoint
+from handrail.mcp import ApproverQuestionHandler, McpBounds, StdioEndpoint, mcp_ensemble
 from handrail.mcp.values import Endpoint, Era, HttpEndpoint
 from handrail.testing.journal import MemoryJournal
 from handrail.testing.model import ScriptedModel, text
@@ -57,7 +57,7 @@ class Person:
 async def curious(
     asking: ApproverQuestionHandler | None, era: Era, endpoint: Endpoint = PROGRAM, **options: Any
 ) -> AsyncIterator[Executor]:
-    ensemble = McpEnsemble("curious", endpoint, era=era, asking=asking, required=True, **options)
+    ensemble = mcp_ensemble("curious", endpoint, era=era, asking=asking, required=True, **options)
     await ensemble.prepare()
     try:
         async with Executor([ensemble]) as executor:

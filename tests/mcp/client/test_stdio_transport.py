@@ -18,7 +18,7 @@ from handrail.core.errors import McpError, ServerLost
 from handrail.mcp.client.connection import McpConnection
 from handrail.mcp.client.line_cutter import EndlessLine, McpLineCutter, OverlongLine, answered_id, is_request_or_notice
 from handrail.mcp.client.wire import UnreadableLine, read_message
-from handrail.mcp.values import McpBounds, StdioEndpoint
+from handrail.mcp.values import McpBounds, McpLinkTerms, StdioEndpoint
 from tests.mcp.client.connections import ERAS, PATIENCE, QUICK, call, connected, gone, raw, until
 from tests.processes import kept_waiting
 
@@ -113,7 +113,7 @@ async def test_there_is_no_shell() -> None:
 async def test_what_a_program_says_on_its_standard_error_is_kept_up_to_a_bound() -> None:
     script = "import sys; sys.stderr.write('x' * 100_000 + 'the reason'); sys.exit(1)"
     connection = McpConnection(
-        "srv", StdioEndpoint(command=sys.executable, args=("-c", script)), bounds=McpBounds(stderr=100)
+        "srv", StdioEndpoint(command=sys.executable, args=("-c", script)), McpLinkTerms(bounds=McpBounds(stderr=100))
     )
     try:
         with pytest.raises(McpError, match="the reason"):
@@ -148,7 +148,7 @@ async def test_nothing_is_left_when_the_task_that_owns_it_is_cancelled() -> None
 
     async def owner() -> None:
         nonlocal pid
-        connection = McpConnection("srv", raw("modern"), bounds=QUICK)
+        connection = McpConnection("srv", raw("modern"), McpLinkTerms(bounds=QUICK))
         await connection.open()
         pid = int(await call(connection, "pid"))
 
@@ -159,7 +159,7 @@ async def test_nothing_is_left_when_the_task_that_owns_it_is_cancelled() -> None
 
 @pytest.mark.parametrize("turns", [1, 2, 5, 50])
 async def test_closing_while_it_starts_leaves_nothing(turns: int) -> None:
-    connection = McpConnection("srv", raw("modern", "mute"), bounds=QUICK)
+    connection = McpConnection("srv", raw("modern", "mute"), McpLinkTerms(bounds=QUICK))
     opening = asyncio.create_task(connection.open())
     for _ in range(turns):
         await asyncio.sleep(0)

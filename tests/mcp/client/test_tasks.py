@@ -15,7 +15,7 @@ from conformance.run import fixture_server
 from handrail import Executor, Policy, ToolCall, ToolResult
 from handrail.core.confirmation import Allow, Confirmation, Decision, Deny, Edit
 from handrail.core.events import CallProgress, Event
-from handrail.mcp import McpEnsemble
+from handrail.mcp import mcp_ensemble
 from handrail.mcp.client.server_questions import ApproverQuestionHandler
 from handrail.mcp.client.tasks import IDENTIFIER, TaskPollingPace
 from handrail.mcp.values import HttpEndpoint, McpBounds
@@ -104,7 +104,7 @@ class Answering:
 async def working(server: Tasked, approver: Answering | None = None, **options: Any) -> AsyncIterator[Executor]:
     await server.start()
     asking = None if approver is None else ApproverQuestionHandler(approver)
-    ensemble = McpEnsemble("far", HttpEndpoint(url=server.url), required=True, asking=asking, **options)
+    ensemble = mcp_ensemble("far", HttpEndpoint(url=server.url), required=True, asking=asking, **options)
     try:
         async with ensemble, Executor([ensemble], policy=Policy(confirm_side_effects=False)) as executor:
             yield executor
@@ -252,7 +252,7 @@ async def test_our_client_and_our_server_understand_each_other_about_tasks() -> 
     """The server is the one that the conformance suite tests."""
     person = Answering(Edit("ada", {"confirm": True}))
     with fixture_server() as url:
-        ensemble = McpEnsemble("far", HttpEndpoint(url=url), required=True, asking=ApproverQuestionHandler(person))
+        ensemble = mcp_ensemble("far", HttpEndpoint(url=url), required=True, asking=ApproverQuestionHandler(person))
         async with ensemble, Executor([ensemble], policy=Policy(confirm_side_effects=False)) as executor:
             assert "tasks" in ensemble.connection.facts.capabilities
             calls = (

@@ -22,7 +22,7 @@ from handrail.core.ports import Approver, Journal
 from handrail.core.usage_checks import check_keyword_names, keyword_names
 from handrail.execute.executor import Executor
 from handrail.execute.policy import Policy
-from handrail.mcp.client.ensemble import McpEnsemble
+from handrail.mcp.client.ensemble import ENSEMBLE_OPTIONS, mcp_ensemble
 from handrail.mcp.values import Endpoint, HttpEndpoint, RemoteTool, StdioEndpoint
 from handrail.sessions.session_engine import ExecutorParts
 from handrail.tools.registry import registered
@@ -46,9 +46,9 @@ class MCPClient(ClosedOnExit):
         **parts: Unpack[ExecutorParts],
     ) -> None:
         check_keyword_names("MCPClient", parts, keyword_names(MCPClient) | ExecutorParts.__annotations__.keys())
-        check_keyword_names("options of MCPClient", options or (), keyword_names(McpEnsemble))
+        check_keyword_names("options of MCPClient", options or (), ENSEMBLE_OPTIONS)
         endpoint = _endpoint(server) if isinstance(server, str) else server
-        self.ensemble = McpEnsemble(name or _name(endpoint), endpoint, required=True, **(options or {}))
+        self.ensemble = mcp_ensemble(name or _name(endpoint), endpoint, required=True, **(options or {}))
         self._executor: Executor | None = None
         self._offered: tuple[Tool, ...] = ()
         self._run = ""

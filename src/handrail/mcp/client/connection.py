@@ -23,9 +23,7 @@ from handrail.core.timeouts import time_limit
 from handrail.mcp.client.failures import ATTEMPT, McpConnectionLost, SendAttempt, clean_server_text, translate_error
 from handrail.mcp.client.inbox import NoticeThrottle
 from handrail.mcp.client.server_link import ServerLink
-from handrail.mcp.client.server_questions import ServerQuestionHandler
-from handrail.mcp.client.sign_in import SignIn
-from handrail.mcp.values import Endpoint, Era, HttpEndpoint, McpBounds, ServerFacts
+from handrail.mcp.values import Endpoint, HttpEndpoint, McpLinkTerms, ServerFacts
 
 FIRST_DELAY = 0.5
 LONGEST_DELAY = 60.0
@@ -99,14 +97,11 @@ class McpConnection:
         self,
         name: str,
         endpoint: Endpoint,
+        terms: McpLinkTerms = McpLinkTerms(),
         *,
-        bounds: McpBounds = McpBounds(),
-        era: Era = "auto",
-        asking: ServerQuestionHandler | None = None,
         clock: Clock | None = None,
         on_change: Callable[[str], None] = _ignore_state,
         on_tools: Callable[[], None] = lambda: None,
-        sign_in: SignIn | None = None,
         chance: Callable[[], float] = random.random,
     ) -> None:
         """`on_change` is called in the loop with `tools`, `resources`, `prompts` or `resource:<uri>`, several notices
@@ -114,14 +109,12 @@ class McpConnection:
         `on_tools` is called with each notice of changed tools at once, however many there are."""
         self.name = name
         self.endpoint = endpoint
-        self._bounds = bounds
-        self._era = era
-        self._asking = asking
+        self._terms = terms
+        self._bounds = terms.bounds
         self._clock = clock or SystemClock()
-        self._sign_in = sign_in
-        self._notices = NoticeThrottle(bounds.settle, on_change, self._clock)
+        self._notices = NoticeThrottle(terms.bounds.settle, on_change, self._clock)
         self._on_tools = on_tools
-        self._backoff = ReconnectBackoff(bounds.failures, self._clock, chance)
+        self._backoff = ReconnectBackoff(terms.bounds.failures, self._clock, chance)
         self._errors: deque[str] = deque(maxlen=_KEPT_ERRORS)
         self._said = ""
         self._state: State = "new"
@@ -315,16 +308,7 @@ class McpConnection:
         self._notices.tell("lost")
 
     def _begin(self) -> ServerLink:
-        life = ServerLink(
-            self.name,
-            self.endpoint,
-            bounds=self._bounds,
-            era=self._era,
-            asking=self._asking,
-            sign_in=self._sign_in,
-            clock=self._clock,
-            on_notice=self._noticed,
-        )
+        life = ServerLink(self.name, self.endpoint, self._terms, self._clock, self._noticed)
         self._lives.add(life)
         life.task.add_done_callback(lambda _: self._lives.discard(life))
         return life
@@ -350,10 +334,8 @@ class McpConnection:
             wait = _PERSON
 
     def _signing_in(self) -> bool:
-        match self.endpoint:
-            case HttpEndpoint(url=url) if self._sign_in is not None:
-                return self._sign_in.waiting(url)
-        return False
+        sign_in = self._terms.sign_in
+        return isinstance(self.endpoint, HttpEndpoint) and sign_in is not None and sign_in.waiting(self.endpoint.url)
 
     async def _watch_again(self, life: ServerLink) -> None:
         if self._watched and not life.over.is_set():

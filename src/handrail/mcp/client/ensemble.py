@@ -12,6 +12,8 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from msgspec.structs import replace
+
 from handrail.core.errors import McpError, UsageError
 from handrail.core.timeouts import time_limit
 from handrail.core.usage_checks import check_keyword_names, keyword_names
@@ -20,10 +22,8 @@ from handrail.mcp.client.tool_listing import EMPTY, McpToolCatalogue, McpToolTer
 from handrail.mcp.import_errors import import_failure
 from handrail.mcp.values import (
     Endpoint,
-    Era,
     HttpEndpoint,
-    McpBounds,
-    Pins,
+    McpLinkTerms,
     RemotePrompt,
     RemoteResource,
     RemoteTool,
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
     from handrail.core.messages import Message
     from handrail.mcp.client.connection import McpConnection
-    from handrail.mcp.client.server_questions import ServerQuestionHandler
-    from handrail.mcp.client.sign_in import SignIn
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -58,32 +56,26 @@ class McpEnsemble(Ensemble):
         name: str,
         endpoint: Endpoint,
         *,
-        prefix: str = "",
-        only: tuple[str, ...] | None = None,
-        hints: bool = True,
+        terms: McpToolTerms = McpToolTerms(),
+        link: McpLinkTerms = McpLinkTerms(),
         required: bool = False,
         enabled: bool = True,
         defaults: ToolDefaults = ToolDefaults(),
-        bounds: McpBounds = McpBounds(),
-        era: Era = "auto",
-        asking: ServerQuestionHandler | None = None,
-        pins: Pins | None = None,
-        sign_in: SignIn | None = None,
         on_change: Callable[[], None] | None = None,
     ) -> None:
+        """`mcp_ensemble` takes what stands in `terms` and `link` one by one."""
         super().__init__(name, enabled=enabled, defaults=defaults, on_prepare=self._open, on_close=self._shut)
         self.endpoint = endpoint
         self.required = required
-        self.bounds = bounds
+        self.bounds = link.bounds
         self.problem = ""
         """Why the server cannot be used, or why its tools could not be read again."""
         self.on_change = on_change
         """Called in the loop when other tools are offered than before."""
         self.under_way = RemoteCallsInProgress()
-        self.asking = None if asking is None else PausingQuestionHandler(asking, self.under_way)
-        self._options: dict[str, Any] = {"bounds": bounds, "era": era, "asking": self.asking, "sign_in": sign_in}
-        self._terms = McpToolTerms(prefix, only, hints)
-        self._pins = pins
+        self.asking = None if link.asking is None else PausingQuestionHandler(link.asking, self.under_way)
+        self._link = replace(link, asking=self.asking)
+        self._terms = terms
         self._connection: McpConnection | None = None
         self._catalogue = EMPTY
         self._listed_over: Client | None = None
@@ -188,7 +180,7 @@ class McpEnsemble(Ensemble):
             from handrail.mcp.client.connection import McpConnection
         except ImportError as error:
             raise import_failure(error, f"MCP server {self.name!r}") from error
-        return McpConnection(self.name, self.endpoint, on_change=self._noticed, on_tools=self.doubt, **self._options)
+        return McpConnection(self.name, self.endpoint, self._link, on_change=self._noticed, on_tools=self.doubt)
 
     async def _shut(self) -> None:
         connection, self._connection = self._connection, None
@@ -254,7 +246,7 @@ class McpEnsemble(Ensemble):
             self._swap(found)
 
     def _pinned(self, tools: Mapping[str, RemoteTool]) -> Mapping[str, str]:
-        return {} if self._pins is None else self._pins.held(self.name, tools)
+        return {} if self._terms.pins is None else self._terms.pins.held(self.name, tools)
 
     def _tool(self, remote: RemoteTool, digest: str, definition: ToolDefinition) -> Tool:
         from handrail.mcp.client.remote_calls import RemoteCall
@@ -274,18 +266,30 @@ class McpEnsemble(Ensemble):
             self.on_change()
 
 
-def mcp_ensemble(name: str, command_or_url: str, *args: str, **options: Any) -> McpEnsemble:
+_TERMS = keyword_names(McpToolTerms)
+_LINK = keyword_names(McpLinkTerms)
+ENSEMBLE_OPTIONS = (keyword_names(McpEnsemble) | _TERMS | _LINK) - {"endpoint", "terms", "link"}
+"""What `mcp_ensemble` takes by keyword of any server."""
+
+
+def mcp_ensemble(name: str, where: str | Endpoint, *args: str, **options: Any) -> McpEnsemble:
     """The ensemble of a server by its address, or by the program that it is.
 
     mcp_ensemble("time", "mcp-server-time", "--local-timezone", "UTC")
     mcp_ensemble("docs", "https://docs.example/mcp", headers={"Authorization": "Bearer …"})
     """
-    is_program = not command_or_url.startswith(("http://", "https://"))
-    of_endpoint = keyword_names(StdioEndpoint if is_program else HttpEndpoint) - {"command", "args", "url"}
-    check_keyword_names("mcp_ensemble", options, (keyword_names(McpEnsemble) | of_endpoint) - {"endpoint"})
-    facts = {key: options.pop(key) for key in of_endpoint if key in options}
-    if is_program:
-        return McpEnsemble(name, StdioEndpoint(command=command_or_url, args=args, **facts), **options)
-    if args:
+    facts: frozenset[str] = frozenset()
+    kind = HttpEndpoint if isinstance(where, str) and where.startswith(("http://", "https://")) else StdioEndpoint
+    if isinstance(where, str):
+        facts = keyword_names(kind) - {"command", "args", "url"}
+    check_keyword_names("mcp_ensemble", options, ENSEMBLE_OPTIONS | facts)
+
+    def taken(names: frozenset[str]) -> dict[str, Any]:
+        return {key: options.pop(key) for key in names if key in options}
+
+    if args and (kind is HttpEndpoint or not isinstance(where, str)):
         raise UsageError(f"MCP server {name!r} is an address, which takes no arguments; leave {', '.join(args)} out")
-    return McpEnsemble(name, HttpEndpoint(url=command_or_url, **facts), **options)
+    if isinstance(where, str):
+        of = {"url": where} if kind is HttpEndpoint else {"command": where, "args": args}
+        where = kind(**of, **taken(facts))
+    return McpEnsemble(name, where, terms=McpToolTerms(**taken(_TERMS)), link=McpLinkTerms(**taken(_LINK)), **options)

@@ -32,13 +32,11 @@ from handrail.mcp.client.failures import TransportFault, clean_server_text, fail
 from handrail.mcp.client.http_transport import open_http_transport
 from handrail.mcp.client.inbox import McpInbox
 from handrail.mcp.client.oauth import oauth_for
-from handrail.mcp.client.server_questions import ServerQuestionHandler
-from handrail.mcp.client.sign_in import SignIn
 from handrail.mcp.client.stdio_transport import StdioTransport
 from handrail.mcp.client.tasks import TaskPollingPace, TasksClientExtension
 from handrail.mcp.client.tool_listing import MOST_WORDS
 from handrail.mcp.private_sdk import Transport, leave_results_to_us
-from handrail.mcp.values import Endpoint, Era, HttpEndpoint, McpBounds, ServerFacts, StdioEndpoint
+from handrail.mcp.values import Endpoint, HttpEndpoint, McpLinkTerms, ServerFacts, StdioEndpoint
 
 logger = logging.getLogger(__name__)
 
@@ -57,20 +55,15 @@ class ServerLink:
         self,
         name: str,
         endpoint: Endpoint,
-        *,
-        bounds: McpBounds,
-        era: Era,
-        asking: ServerQuestionHandler | None,
-        sign_in: SignIn | None,
+        terms: McpLinkTerms,
         clock: Clock,
         on_notice: Callable[[str], None],
     ) -> None:
         self.name = name
         self._endpoint = endpoint
-        self._bounds = bounds
-        self._era = era
-        self._options: dict[str, Any] = {} if asking is None else callbacks(asking, name)
-        self._sign_in = sign_in
+        self._terms = terms
+        self._bounds = terms.bounds
+        self._options: dict[str, Any] = {} if terms.asking is None else callbacks(terms.asking, name)
         self._clock = clock
         self._on_notice = on_notice
         self._watched: tuple[str, ...] = ()
@@ -152,7 +145,7 @@ class ServerLink:
     def _client(self) -> Client:
         return Client(
             self._transport(),
-            mode=_MODES[self._era],
+            mode=_MODES[self._terms.era],
             client_info=Implementation(name="handrail", version=VERSION),
             input_required_max_rounds=self._bounds.rounds,
             extensions=[TasksClientExtension(TaskPollingPace(rounds=self._bounds.rounds))],
@@ -169,9 +162,9 @@ class ServerLink:
             case HttpEndpoint() as address:
                 auth = None
                 if address.oauth is not None:
-                    if self._sign_in is None:
+                    if self._terms.sign_in is None:
                         raise McpError(self.name, "its `oauth` needs a place to keep tokens; give `sign_in`")
-                    auth = oauth_for(address, self._sign_in)
+                    auth = oauth_for(address, self._terms.sign_in)
                 return open_http_transport(address, self._bounds, self.inbox, auth=auth, on_gone=self.retire)
 
     def _hung_up(self) -> None:
@@ -185,7 +178,7 @@ class ServerLink:
     def _greet(self, client: Client) -> None:
         self.facts = _facts(client)
         self.inbox.modern = self.facts.protocol in MODERN_PROTOCOL_VERSIONS
-        if self._era == "modern" and not self.inbox.modern:
+        if self._terms.era == "modern" and not self.inbox.modern:
             raise McpError(self.name, f"it speaks {self.facts.protocol}, and only 2026-07-28 or later was asked for")
         leave_results_to_us(client)
         self.client = client

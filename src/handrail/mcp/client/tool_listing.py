@@ -14,7 +14,7 @@ from itertools import starmap
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from handrail.core.errors import McpError, UsageError
-from handrail.mcp.values import McpBounds, RemoteTool
+from handrail.mcp.values import McpBounds, Pins, RemoteTool
 from handrail.tools.definition import ToolDefinition
 from handrail.tools.lookalikes import lookalike_keys
 from handrail.tools.tool import Tool
@@ -115,6 +115,8 @@ class McpToolTerms:
     """Names or patterns, as the server gives them; None is all."""
     hints: bool = True
     """Whether the server is believed what it says about its tools."""
+    pins: Pins | None = None
+    """What a person has taken of them; None takes whatever there is."""
 
     def wants(self, name: str) -> bool:
         return self.only is None or any(fnmatchcase(name, pattern) for pattern in self.only)

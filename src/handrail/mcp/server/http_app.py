@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, cast
@@ -25,7 +26,6 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import JSONRPCMessage
 from starlette.middleware.cors import CORSMiddleware
 
-from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.timeouts import time_limit
 from handrail.http.request_guard import (
     AccessKeys,
@@ -198,24 +198,27 @@ class SessionEventStore(EventStore):
     """
 
     def __init__(self, *, events: int = EVENTS, size: int = BYTES) -> None:
-        self._kept = BoundedMemory[int, tuple[str, JSONRPCMessage | None]](events, weight=_size, most_weight=size)
+        self._kept: deque[tuple[int, str, JSONRPCMessage | None, int]] = deque()
         self._numbers = count(1)
+        self._events = events
+        self._size = size
+        self._held = 0
 
     async def store_event(self, stream_id: str, message: JSONRPCMessage | None) -> str:
         number = next(self._numbers)
-        self._kept[number] = stream_id, message
+        size = 0 if message is None else len(message.model_dump_json())
+        self._kept.append((number, stream_id, message, size))
+        self._held += size
+        while self._kept and (len(self._kept) > self._events or self._held > self._size):
+            self._held -= self._kept.popleft()[3]
         return str(number)
 
     async def replay_events_after(self, last_event_id: str, send_callback: EventCallback) -> str | None:
         after = int(last_event_id) if last_event_id.isdecimal() and len(last_event_id) < 20 else 0
-        stream, _ = self._kept.get(after, (None, None))
+        stream = next((stream for number, stream, _, _ in self._kept if number == after), None)
         if stream is None:
             return None
-        for number, (other, message) in self._kept.items():
+        for number, other, message, _ in tuple(self._kept):
             if number > after and other == stream and message is not None:
                 await send_callback(EventMessage(message, str(number)))
         return stream
-
-
-def _size(event: tuple[str, JSONRPCMessage | None]) -> int:
-    return 0 if event[1] is None else len(event[1].model_dump_json())
