@@ -57,7 +57,7 @@ class ReconnectBackoff:
         self._breaks = 1 if lasted >= STEADY else self._breaks + 1
 
     def failed(self) -> None:
-        """There was none."""
+        """Count an attempt to connect that failed."""
         self.failures += 1
 
     def delay(self) -> float:

@@ -60,10 +60,6 @@ class McpLineCutter:
             start = end + 1
         self._add(data[start:])
 
-    def rest(self) -> bytes:
-        """The last line, if the stream ended without a newline."""
-        return b"".join(self._parts)
-
     def _add(self, piece: bytes) -> None:
         self._size += len(piece)
         if self._head is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import mcp_types
 from mcp.shared.exceptions import MCPError
@@ -26,7 +26,7 @@ async def read_resources(client: Client, server: str, bounds: McpBounds) -> list
         server,
         bounds,
         lambda cursor: client.list_resources(cursor=cursor, cache_mode="bypass"),
-        lambda page: map(_resource, page.resources),
+        lambda page: (_resource(each, each.uri, size=each.size) for each in page.resources),
     )
     try:
         templates = await read_all_pages(
@@ -34,7 +34,7 @@ async def read_resources(client: Client, server: str, bounds: McpBounds) -> list
             server,
             bounds,
             lambda cursor: client.list_resource_templates(cursor=cursor, cache_mode="bypass"),
-            lambda page: map(_template, page.resource_templates),
+            lambda page: (_resource(each, each.uri_template, template=True) for each in page.resource_templates),
         )
     except MCPError as error:
         if error.code != mcp_types.METHOD_NOT_FOUND:
@@ -66,24 +66,9 @@ async def read_prompt(client: Client, name: str, arguments: Mapping[str, str]) -
     return tuple(map(_message, got.messages))
 
 
-def _resource(each: mcp_types.Resource) -> RemoteResource:
-    return RemoteResource(
-        uri=each.uri,
-        name=each.title or each.name,
-        description=each.description or "",
-        media_type=each.mime_type or "",
-        size=each.size,
-    )
-
-
-def _template(each: mcp_types.ResourceTemplate) -> RemoteResource:
-    return RemoteResource(
-        uri=each.uri_template,
-        name=each.title or each.name,
-        description=each.description or "",
-        media_type=each.mime_type or "",
-        template=True,
-    )
+def _resource(each: mcp_types.Resource | mcp_types.ResourceTemplate, uri: str, **more: Any) -> RemoteResource:
+    name, description, media_type = each.title or each.name, each.description or "", each.mime_type or ""
+    return RemoteResource(uri=uri, name=name, description=description, media_type=media_type, **more)
 
 
 def _body(each: mcp_types.TextResourceContents | mcp_types.BlobResourceContents) -> ResourceBody:

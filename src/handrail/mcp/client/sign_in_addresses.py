@@ -99,6 +99,6 @@ def _ip(host: str) -> IP | None:
 
 
 async def resolve_host(host: str) -> list[str]:
-    """Ask the system."""
+    """The addresses of a host, by the resolver of the system."""
     found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
     return [str(address[0]) for *_, address in found]

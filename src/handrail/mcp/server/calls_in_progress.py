@@ -67,11 +67,11 @@ class CallInProgress:
         self._news.set()
 
     def follow(self, request: Any, tell: Emit) -> None:
-        """From now on this request waits for it."""
+        """Make this request the one that waits for the call."""
         self.request, self.tell = request, tell
 
     def leave(self) -> None:
-        """From now on no request does."""
+        """Let no request wait for the call."""
         self.request, self.tell = None, _nobody
 
     @property

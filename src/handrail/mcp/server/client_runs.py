@@ -64,7 +64,7 @@ class ClientRuns:
         self._waiting[same] = place
 
     def settled(self, same: str, place: Place) -> None:
-        """It waits no more."""
+        """Forget that the call waits for an answer."""
         if self._waiting.get(same) == place:
             self._waiting.pop(same, None)
 
@@ -72,14 +72,14 @@ class ClientRuns:
         self._under_way[run] += 1
 
     async def end(self, run: str) -> None:
-        """A call is over."""
+        """Count a call of the run as ended, and end the run if it gets no more."""
         self._under_way[run] -= 1
         if all(run != each.id for each in self._open.values()):
             self._left.add(run)
         await self._sweep()
 
     async def leave(self, session: str) -> None:
-        """A session is over."""
+        """End the runs of a session that was closed."""
         for where, run in self._open.items():
             if where[0] == session:
                 self._open.pop(where, None)
@@ -87,7 +87,7 @@ class ClientRuns:
         await self._sweep()
 
     async def aclose(self) -> None:
-        """Everybody is gone."""
+        """End every run."""
         self._left |= {run.id for run in self._open.values()}
         self._open.clear()
         self._under_way.clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
@@ -29,31 +30,14 @@ class McpResourceMethods:
 
     async def listed(self, request: Request, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
         shown, more = page_of(await self._all(request, template=False), params)
-        listed = [
-            types.Resource(
-                uri=each.uri,
-                name=each.name or each.uri,
-                description=each.description or None,
-                mime_type=each.media_type or None,
-                size=each.size,
-            )
-            for each in shown
-        ]
+        listed = [types.Resource(uri=each.uri, size=each.size, **_described(each)) for each in shown]
         return types.ListResourcesResult(resources=listed, next_cursor=more)
 
     async def templates(
         self, request: Request, params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
         shown, more = page_of(await self._all(request, template=True), params)
-        listed = [
-            types.ResourceTemplate(
-                uri_template=each.uri,
-                name=each.name or each.uri,
-                description=each.description or None,
-                mime_type=each.media_type or None,
-            )
-            for each in shown
-        ]
+        listed = [types.ResourceTemplate(uri_template=each.uri, **_described(each)) for each in shown]
         return types.ListResourceTemplatesResult(resource_templates=listed, next_cursor=more)
 
     async def read(self, request: Request, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
@@ -109,6 +93,11 @@ class McpResourceMethods:
         return list(found.values())
 
 
+def _described(each: RemoteResource) -> dict[str, Any]:
+    kind = each.media_type or None
+    return {"name": each.name or each.uri, "description": each.description or None, "mime_type": kind}
+
+
 def _not_found(request: Request, uri: str) -> MCPError:
     code = types.INVALID_PARAMS if is_modern(request) else NOT_FOUND
     return MCPError(code, "Resource not found", {"uri": uri})
@@ -130,7 +119,7 @@ async def _listed(source: ResourceSource) -> Sequence[RemoteResource]:
 
 
 async def _completed(source: CompletingSource, template: str, argument: str, value: str) -> Sequence[str] | None:
-    """Nor does one that fails keep the others from completing."""
+    """Completions from one source; one that fails is passed over."""
     try:
         return await source.complete(template, argument, value)
     except (HandrailError, OSError) as error:

@@ -80,7 +80,7 @@ class ServerTask:
 
     @property
     def open(self) -> Mapping[str, Question]:
-        """What it waits to be told."""
+        """The questions that the task waits on."""
         return {} if self._going.line is None or self.ended is not None else self._going.line.open
 
     @property
