@@ -66,8 +66,9 @@ class BoundedMemory(Generic[K, V]):
         """What is there now, the oldest first; none of it counts as read."""
         return [(key, entry.value) for key, entry in self._entries.items() if not self._is_old(entry)]
 
-    def values(self) -> list[V]:
-        return [value for _, value in self.items()]
+    def values(self) -> Iterator[V]:
+        """The same, one after the other: nothing may be put in meanwhile."""
+        return (entry.value for entry in self._entries.values() if not self._is_old(entry))
 
     @overload
     def get(self, key: K) -> V | None: ...

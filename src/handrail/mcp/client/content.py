@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Sequence
 
 import mcp_types
 import msgspec
@@ -25,30 +24,19 @@ def output_of(result: mcp_types.CallToolResult, *, structured: bool) -> Output:
         ToolError: The server says that the tool failed.
         InvalidOutput: A schema was promised and nothing structured came.
     """
-    if result.is_error:
-        raise ToolError("failed", _said(result) or "the server says that it failed, and nothing else")
     reader = _ResultBlocks()
     has_value = result.structured_content is not None or "structured_content" in result.model_fields_set
-    if structured and not has_value:
-        raise InvalidOutput("its server declares a schema for it and sent no structured content")
     for block in result.content:
         reader.read(block, aside=has_value)
-    value = result.structured_content if has_value else "\n".join(reader.texts)
+    text = "\n".join(reader.texts)
+    if result.is_error:
+        value = result.structured_content
+        said = text or ("" if value is None else msgspec.json.encode(value).decode())
+        raise ToolError("failed", said or "the server says that it failed, and nothing else")
+    if structured and not has_value:
+        raise InvalidOutput("its server declares a schema for it and sent no structured content")
+    value = result.structured_content if has_value else text
     return Output(value, tuple(reader.warnings), tuple(reader.attachments))
-
-
-def _said(result: mcp_types.CallToolResult) -> str:
-    said = texts_of(result.content)
-    if not said and result.structured_content is not None:
-        return msgspec.json.encode(result.structured_content).decode()
-    return said
-
-
-def texts_of(blocks: Sequence[mcp_types.ContentBlock]) -> str:
-    reader = _ResultBlocks()
-    for block in blocks:
-        reader.read(block, aside=False)
-    return "\n".join(reader.texts)
 
 
 class _ResultBlocks:
