@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -82,10 +83,11 @@ class McpBounds(Struct, frozen=True, kw_only=True):
     """Seconds in which several notices of changed lists are taken for one."""
 
 
-class McpLinkTerms(Struct, frozen=True, kw_only=True):
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class McpLinkTerms:
     """How a server is spoken to."""
 
-    bounds: McpBounds = McpBounds()
+    bounds: McpBounds = dataclasses.field(default_factory=McpBounds)
     era: Era = "auto"
     asking: ServerQuestionHandler | None = None
     """Who answers the questions of the server."""

@@ -10,9 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
-
-from msgspec.structs import replace
 
 from handrail.core.errors import McpError, UsageError
 from handrail.core.timeouts import time_limit
