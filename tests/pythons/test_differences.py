@@ -17,7 +17,7 @@ from handrail.core.redact import MASK, redact_text
 from handrail.core.tasks import unwrap_exception_group
 from handrail.core.timeouts import reliable_timeout, time_limit, time_limit_at
 from handrail.models.prompted.lenient_json import strict_json
-from handrail.rlm.report.python_highlighting import marked
+from handrail.rlm.report.html import highlighted
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src" / "handrail").rglob("*.py"))
@@ -48,7 +48,7 @@ def test_a_long_string_ends_at_the_first_three_quotes_that_no_backslash_escapes(
 
 
 def test_code_is_highlighted_up_to_the_end_of_an_open_string() -> None:
-    assert marked('"""a "b" c', str) == '<span class="s">"""a "b" c</span>'
+    assert highlighted('"""a "b" c', str) == '<span class="s">"""a "b" c</span>'
 
 
 async def time_out_in_cleanup(waiting: asyncio.Event, limit: Callable[[], Scope]) -> str:

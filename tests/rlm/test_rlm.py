@@ -485,3 +485,11 @@ async def test_a_root_model_that_fails_at_once_is_an_error_and_later_it_is_a_par
     async with RLM(Root(repl('answer["content"] = "so far"')), environment="process") as rlm:
         found = await rlm.acompletion("x")
     assert (found.response, found.partial, found.error_type) == ("so far", True, "model_error")
+
+
+@pytest.mark.parametrize("name", ["max_iteration", "watcher"])
+def test_an_argument_that_there_is_not_is_refused(name: str) -> None:
+    options: dict[str, Any] = {name: None}
+
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'"):
+        RLM(Root(), **options)

@@ -98,6 +98,8 @@ class RLM(Closable):
             MissingExtra: What is needed is not installed.
             SandboxUnavailable: This machine cannot have that sandbox.
         """
+        if unknown := of_runs.keys() - RlmRunOptions.__annotations__.keys():
+            raise TypeError(f"RLM() got an unexpected keyword argument {min(unknown)!r}")
         if max_timeout is not None and not max_timeout > 0:
             raise UsageError(f"max_timeout must be more than 0 seconds, not {max_timeout!r}")
         Spending(max_budget, max_tokens)  # what is wrong with them is said now

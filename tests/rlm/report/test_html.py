@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from handrail.rlm.report import ReportProof, ReportRun, render
-from handrail.rlm.report.python_highlighting import marked
+from handrail.rlm.report.html import highlighted
 from handrail.rlm.report.style import DARK, LIGHT
 from handrail.rlm.report.tree import ReportBlock, ReportMessage, ReportQuery, ReportTurn
 from tests.rlm.report.usages import usages
@@ -238,11 +238,11 @@ def test_the_turns_of_a_long_run_are_folded_but_for_the_last() -> None:
 
 @given(st.text(st.sampled_from("ab_1 \n#'\"\\fr.()=é"), max_size=60))
 def test_marking_python_changes_no_letter_of_it(code: str) -> None:
-    assert re.sub(r"</?span[^>]*>", "", marked(code, lambda text: text)) == code
+    assert re.sub(r"</?span[^>]*>", "", highlighted(code, lambda text: text)) == code
 
 
 def test_python_is_marked_by_its_kinds_of_words() -> None:
-    assert marked("for x in llm_query('a#b'):  # 3\n  y = 3.5", lambda text: text) == (
+    assert highlighted("for x in llm_query('a#b'):  # 3\n  y = 3.5", lambda text: text) == (
         '<span class="k">for</span> x <span class="k">in</span> <span class="h">llm_query</span>('
         '<span class="s">\'a#b\'</span>):  <span class="c"># 3</span>\n  y = <span class="n">3.5</span>'
     )

@@ -6,15 +6,15 @@ Whatever a model, a tool or a context wrote is text there and never markup, with
 from __future__ import annotations
 
 import base64
+import keyword
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from hashlib import sha256
 from html import escape
 
 from handrail.core.display import printable, printable_lines
 from handrail.core.redact import redact_text
-from handrail.rlm.report.python_highlighting import marked
 from handrail.rlm.report.style import STYLE
 from handrail.rlm.report.tree import ReportBlock, ReportMessage, ReportQuery, ReportRun, ReportTurn
 from handrail.rlm.values import UsageSummary
@@ -198,7 +198,7 @@ class _Page:
 
     def code(self, text: str) -> str:
         kept, note = self._cut(text)
-        return marked(kept, safe) + note
+        return highlighted(kept, safe) + note
 
     def _cut(self, text: str) -> tuple[str, str]:
         most = self._text if self._left > 0 else 200
@@ -342,3 +342,36 @@ def small(text: str, most: int = 200) -> str:
 
 def safe(text: str) -> str:
     return escape(printable_lines(text))
+
+
+_OURS = (
+    *("llm_query", "llm_query_batched", "rlm_query", "rlm_query_batched"),
+    *("context", "answer", "history", "SHOW_VARS", "FINAL", "FINAL_VAR"),
+)
+_PYTHON_TOKEN = re.compile(
+    r"""
+    (?P<c>\#[^\n]*)
+    | (?P<s>(?<!\w)[rbfuRBFU]{0,2}(?:
+        \"\"\"(?>(?:[^"\\]++|\\.|"(?!""))*)(?:\"\"\")?
+        | '''(?>(?:[^'\\]++|\\.|'(?!''))*)(?:''')?
+        | "(?>(?:[^"\\\n]++|\\.)*)"?
+        | '(?>(?:[^'\\\n]++|\\.)*)'?))
+    | (?P<n>(?<!\w)\d[\w.]*+)
+    | (?P<w>(?<!\w)[^\W\d]\w*+)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_PYTHON_WORDS = {**dict.fromkeys(keyword.kwlist, "k"), **dict.fromkeys(_OURS, "h")}
+
+
+def highlighted(code: str, safe: Callable[[str], str]) -> str:
+    """HTML; `safe` makes a piece of text harmless."""
+    parts: list[str] = []
+    at = 0
+    for token in _PYTHON_TOKEN.finditer(code):
+        kind = token.lastgroup if token.lastgroup != "w" else _PYTHON_WORDS.get(token.group())
+        if kind is None:
+            continue
+        parts += [safe(code[at : token.start()]), f'<span class="{kind}">{safe(token.group())}</span>']
+        at = token.end()
+    return "".join([*parts, safe(code[at:])])
