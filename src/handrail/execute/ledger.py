@@ -2,6 +2,16 @@
 
 It is the journal's memory while a run is worked on. Each call id is settled once;
 asking again gives the same answer, whatever happened in between.
+
+A call id is in these states, one after the other; `unknown` goes beside them:
+
+    asked        its name and arguments are fixed            `once`
+    under way    somebody settles it, others wait with them  `once`
+    open         its intent is on record and its end is not  `note` of `CallIntended`
+    on the way   its result is being written                 `is_writing`
+    unwritten    its result could not be written             `is_lost`; asked again, it is only written
+    settled      its result is on record, and is the answer  `note` of `CallSettled`, or `keep_result`
+    unknown      an effect may have taken place, and its end is not on record: until `known`
 """
 
 from __future__ import annotations
