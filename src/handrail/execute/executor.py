@@ -133,7 +133,7 @@ class Executor(ClosedOnExit):
             if (begun := ledger.before.get(call.id)) is not None:
                 check_same_call(call, begun, ledger, ledger.tools)
             settle = self._settle_and_record if self.tracer is None else self._settle_traced
-            return await ledger.once(call, lambda: settle(attempt))
+            return await ledger.settle_once(call, lambda: settle(attempt))
         except ToolError as error:
             return refusal_result(call, error)
         except JournalError as error:
@@ -303,7 +303,7 @@ class Executor(ClosedOnExit):
             return result
 
         try:
-            return await attempt.recorder.ledger.once(call, settle)
+            return await attempt.recorder.ledger.settle_once(call, settle)
         except ToolError as duplicate:
             return refusal_result(call, duplicate)
 

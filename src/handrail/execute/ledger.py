@@ -5,8 +5,8 @@ asking again gives the same answer, whatever happened in between.
 
 A call id is in these states, one after the other; `unknown` goes beside them:
 
-    asked        its name and arguments are fixed            `once`
-    under way    somebody settles it, others wait with them  `once`
+    asked        its name and arguments are fixed            `settle_once`
+    under way    somebody settles it, others wait with them  `settle_once`
     open         its intent is on record and its end is not  `note` of `CallIntended`
     on the way   its result is being written                 `is_writing`
     unwritten    its result could not be written             `is_lost`; asked again, it is only written
@@ -198,7 +198,7 @@ class CallLedger:
         answer = self.answers.get(intent.grant or "")
         return answer is not None and answer.edited
 
-    async def once(self, call: ToolCall, settle: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
+    async def settle_once(self, call: ToolCall, settle: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
         """Settle a call unless it is settled; two that ask at once share the answer.
 
         Raises:
