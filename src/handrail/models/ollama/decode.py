@@ -75,7 +75,7 @@ class OllamaDecoder(ReplyDecoder):
             self._usage = dict(data)
 
     def finish(self) -> Iterator[ModelEvent]:
-        stop = self._stop_reason(_STOPS, "end")
+        stop = self._stop_reason(_STOPS, "end: it was cut off")
         if self._stop not in _STOPS:
             yield Notice(text=f"the service ended the reply for a reason of its own: {self._stop!r}")
         end = self._finished(stop, usage_by_keys(self._usage, _USAGE))
