@@ -37,6 +37,7 @@ from handrail.tools.registry import registered
 from tests.cli.journal_fixtures import run as command
 from tests.desk.tui.scripted_terminal import ScriptedTerminal, terminal
 from tests.mcp.server.server_setup import LEGACY, MODERN, scene
+from tests.polling import until_asked
 from tests.replies import calls
 
 RUN = Context(run="run_1")
@@ -496,10 +497,13 @@ class InTui(ApprovalSurface):
         await answer(self._journal, question, "allow" if decision == "allow" else "deny", by="grace")
 
     async def outcome(self) -> str:
-        (about,) = await self.person.desk.talks()
-        while about.state == "working" or self.person.desk.questions:
-            await asyncio.sleep(0.02)
+
+        async def settled() -> bool:
             (about,) = await self.person.desk.talks()
+            return about.state != "working" and not self.person.desk.questions
+
+        await until_asked(settled)
+        (about,) = await self.person.desk.talks()
         if about.state == "waiting":
             return "needs_confirmation"
         await self.person.until(lambda: "So it stands." in self.person.screen)

@@ -25,6 +25,7 @@ from handrail.node.bus.stream_frame import StreamFrame
 from handrail.node.bus.wire_codes import WIRE
 from handrail.node.capability_bus import CapabilityBus
 from handrail.tools.tool import tool
+from tests.polling import until_still
 
 PATIENCE = 60.0
 """Seconds that anything may take on a busy machine: only what hangs takes longer."""
@@ -641,10 +642,7 @@ class BusContract:
         offer(bus_pair.node, "text.endless", endless, stream_schema=TOKENS, timeout_seconds=PATIENCE)
         async with within_patience(), bus_pair.caller.stream("text.endless", (1, 0), {}) as stream:
             await anext(stream)
-            before = -1
-            while before != endless.sent:  # until nothing moves any more
-                before = endless.sent
-                await asyncio.sleep(0.2)
+            await until_still(lambda: endless.sent)
 
         assert endless.sent < 20_000
 

@@ -53,8 +53,8 @@ from tests.node.nats.nats_fixtures import (
     effects,
     nats_server,
     node,
-    until,
 )
+from tests.polling import until, until_asked, until_still
 
 PATIENCE = 60.0
 LONG = 50.0
@@ -547,10 +547,7 @@ async def test_28_no_more_frames_are_under_way_than_the_window_has_room_for(serv
         await client.publish(f"cap.{home}.text.endless.1", encode_nats_message(request), f"{inbox}.r1")
         assert isinstance(await answer(), NatsAccepted)
         seen = [await answer() for _ in range(5)]
-        before = -1
-        while before != sent:
-            before = sent
-            await asyncio.sleep(0.05)  # nothing says that nothing more is sent
+        await until_still(lambda: sent)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.3):
                 await answer()
@@ -601,7 +598,7 @@ async def test_29_a_full_worker_sends_calls_to_another_and_all_full_is_said_so(
         asking = []
         for count in (1, 2):  # whoever gets the first, the second goes to the other
             asking.append(asyncio.create_task(me.call("bank.pay", (1, 0), {"input": {"hold": True}})))
-            await until(lambda count=count: sum(len(each.runs) for each in held) == count)
+            await until(lambda count=count: sum(len(each.runs) for each in held) == count)  # type: ignore[misc]
         error = await failed(me.call("bank.pay", (1, 0), {}))
         for each in held:
             each.release.set()
@@ -698,8 +695,12 @@ async def test_29_a_worker_that_is_told_to_stop_ends_what_it_began_and_takes_not
 
 
 async def until_gone_from_discovery(me: NatsBus) -> None:
-    while await me.discover("bank.pay"):  # noqa: ASYNC110  # a worker that drains says so to others, not to us
-        await asyncio.sleep(0.02)
+    """A worker that drains says so to others, not to us."""
+
+    async def gone() -> bool:
+        return not await me.discover("bank.pay")
+
+    await until_asked(gone)
 
 
 # ── 30: the server restarts ──────────────────────────────────────────────────────────────

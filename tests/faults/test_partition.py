@@ -21,6 +21,7 @@ from handrail.node.nats.bus import NatsBus
 from handrail.node.nats.pace import NatsPace
 from tests.network import to_ourselves
 from tests.node.nats.nats_fixtures import HOME, BankWorker, NatsServer, begun, effects
+from tests.polling import until_asked
 
 PATIENCE = 90.0
 LONG = 80.0
@@ -108,8 +109,11 @@ async def ended(asking: asyncio.Task[dict[str, Any]]) -> str:
 
 async def node_ids(bus: NatsBus, count: int) -> None:
     """Until that many nodes are known."""
-    while len(await bus.discover("bank.pay")) != count:  # noqa: ASYNC110  # the network says nothing
-        await asyncio.sleep(0.05)
+
+    async def known() -> bool:
+        return len(await bus.discover("bank.pay")) == count
+
+    await until_asked(known)
 
 
 async def all_at_work(bus: NatsBus, number: int, ledger: Path, flag: Path) -> dict[str, asyncio.Task[dict[str, Any]]]:

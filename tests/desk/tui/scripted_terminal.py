@@ -24,14 +24,11 @@ from handrail.desk.tui.chat import PromptArea
 from handrail.desk.tui.question import QuestionScreen
 from handrail.sessions.store.conversations import ConversationStore
 from tests.approved import approve
+from tests.polling import until, until_asked
 from tests.replies import HELLO, LOG_IN, PAY, calls
 
 PATIENCE = 30
 """Seconds after which something that does not come is taken not to."""
-_LOOK = 0.005
-"""Seconds between two looks at whether something is so."""
-_READ = 0.04
-"""Seconds between two looks at the whole screen, each of which is some work."""
 HOSTILE = (
     "<script>alert(1)</script> \x1b[2J\x1b]52;c;eA==\x07 \u202egpj.exe\u202c z\u200bw "
     "[red]no markup[/] [@click=app.quit]x[/]"
@@ -144,17 +141,15 @@ class ScriptedTerminal:
     desk: Desk
     folder: Path
 
-    async def until(self, holds: Callable[[], object], look: float = _LOOK) -> None:
+    async def until(self, holds: Callable[[], object]) -> None:
         """Wait for something to be so."""
         try:
-            async with asyncio.timeout(PATIENCE):
-                while not holds():  # noqa: ASYNC110  # a screen tells nobody that it was drawn
-                    await asyncio.sleep(look)
+            await until(holds, seconds=PATIENCE)
         except TimeoutError:
             raise AssertionError(f"it never came; the screen was:\n{self.screen}") from None
 
     async def says(self, text: str) -> None:
-        await self.until(lambda: text in self.screen, _READ)
+        await self.until(lambda: text in self.screen)
 
     async def press(self, *keys: str) -> None:
         """One after the other. The pilot's own way waits for widgets that a key has closed, and for an idle CPU."""
@@ -184,14 +179,18 @@ class ScriptedTerminal:
     async def idle(self) -> None:
         """Until no turn is under way, and the screen knows it."""
         state = ""
-        while state not in ("idle", "failed"):
-            await asyncio.sleep(_READ)
+
+        async def ended() -> bool:
+            nonlocal state
             state = next((each.state for each in await self.desk.talks() if each.id == self.app.chat.talk), "")
+            return state in ("idle", "failed")
+
+        await until_asked(ended)
         await self.until(lambda: self.app.chat.state == state)
 
     async def asked(self) -> QuestionScreen:
         """Until a question is there to be read."""
-        await self.until(lambda: isinstance(self.app.screen, QuestionScreen) and "Deny…" in self.screen, _READ)
+        await self.until(lambda: isinstance(self.app.screen, QuestionScreen) and "Deny…" in self.screen)
         ask = self.app.screen
         assert isinstance(ask, QuestionScreen)
         return ask

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -110,13 +110,6 @@ async def pulse() -> AsyncIterator[LoopPulse]:
     finally:
         task.cancel()
         await asyncio.wait({task})
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for what another process does, of which nobody tells."""
-    async with asyncio.timeout(PATIENCE):
-        for _ in iter(condition, True):
-            await asyncio.sleep(0.005)
 
 
 def gone(pid: int) -> bool:

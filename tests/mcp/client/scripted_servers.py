@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from handrail.mcp import McpBounds, McpEnsemble, StdioEndpoint, mcp_ensemble
+from tests.polling import until
 
 SERVER = Path(__file__).with_name("scripted_server_program.py")
 QUICK = McpBounds(settle=0.01)
@@ -58,12 +58,3 @@ class ScriptedServer:
     async def logged(self, word: str) -> None:
         """Wait until the server has written a line with this word."""
         await until(lambda: any(word in line for line in self.log))
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for what nobody tells us of."""
-    async with asyncio.timeout(20):
-        while True:
-            if condition():
-                return
-            await asyncio.sleep(0.005)

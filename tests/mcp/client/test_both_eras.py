@@ -12,7 +12,8 @@ import pytest
 from handrail import Executor, Policy, ToolCall
 from handrail.mcp import McpBounds, mcp_ensemble
 from handrail.mcp.values import Endpoint, Era
-from tests.mcp.client.connections import PATIENCE, raw, sdk, until, web_of_sdk
+from tests.mcp.client.connections import PATIENCE, raw, sdk, web_of_sdk
+from tests.polling import until
 
 ERAS: tuple[Era, ...] = ("modern", "legacy")
 WILLING = Policy(confirm_side_effects=False)

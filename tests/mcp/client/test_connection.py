@@ -14,8 +14,9 @@ from handrail.mcp.client.connection import FIRST_DELAY, LONGEST_DELAY, STEADY, M
 from handrail.mcp.client.inbox import NoticeThrottle
 from handrail.mcp.values import HttpEndpoint, McpBounds, McpLinkTerms, ServerFacts, StdioEndpoint
 from handrail.testing.clock import FixedClock
-from tests.mcp.client.connections import ERAS, PATIENCE, QUICK, ConnectionNotices, call, connected, gone, raw, until
+from tests.mcp.client.connections import ERAS, PATIENCE, QUICK, ConnectionNotices, call, connected, gone, raw
 from tests.mcp.servers.raw_http_server import served
+from tests.polling import until
 
 NOWHERE = StdioEndpoint(command="/nonexistent/server")
 

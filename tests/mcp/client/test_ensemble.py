@@ -25,7 +25,8 @@ from handrail.mcp.values import HttpEndpoint
 from handrail.sync import BlockingExecutor
 from handrail.testing.model import ScriptedModel, call, text
 from handrail.tools.ensemble import Ensemble, ToolDefaults
-from tests.mcp.client.scripted_servers import QUICK, SERVER, ScriptedServer, tool, until
+from tests.mcp.client.scripted_servers import QUICK, SERVER, ScriptedServer, tool
+from tests.polling import until
 
 WILLING = Policy(confirm_side_effects=False)
 READ = tool("look", readOnlyHint=True, openWorldHint=False)

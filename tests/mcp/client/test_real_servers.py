@@ -20,8 +20,8 @@ from handrail.core.events import CallIntended, CallProgress, Event
 from handrail.core.messages import Media, Text, UserMessage
 from handrail.mcp import McpEnsemble, StdioEndpoint
 from handrail.testing.journal import MemoryJournal
-from tests.mcp.client.scripted_servers import until
 from tests.npm_packages import node, package
+from tests.polling import until
 from tests.processes import children, is_running, unread
 
 WILLING = Policy(confirm_side_effects=False, timeout=60)

@@ -12,8 +12,9 @@ import pytest
 
 from handrail.core.errors import McpError, ServerLost, ServerRefused
 from handrail.mcp.values import HttpEndpoint, McpBounds
-from tests.mcp.client.connections import ERAS, PATIENCE, call, connected, gone, raw, sdk, until, web_of_sdk
+from tests.mcp.client.connections import ERAS, PATIENCE, call, connected, gone, raw, sdk, web_of_sdk
 from tests.mcp.servers.raw_http_server import served
+from tests.polling import until
 
 
 async def test_1_a_killed_http_server_never_cancels_who_waits_for_it(tmp_path: Path) -> None:

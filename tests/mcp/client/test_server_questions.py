@@ -26,7 +26,7 @@ from handrail.mcp import ApproverQuestionHandler, McpBounds, StdioEndpoint, mcp_
 from handrail.mcp.values import Endpoint, Era, HttpEndpoint
 from handrail.testing.journal import MemoryJournal
 from handrail.testing.model import ScriptedModel, text
-from tests.mcp.client.scripted_servers import until
+from tests.polling import until
 
 SERVER = Path(__file__).with_name("asking_server_program.py")
 PROGRAM = StdioEndpoint(command=sys.executable, args=(str(SERVER),))

@@ -19,7 +19,8 @@ from handrail.mcp.client.connection import McpConnection
 from handrail.mcp.client.line_cutter import EndlessLine, McpLineCutter, OverlongLine, answered_id, is_request_or_notice
 from handrail.mcp.client.wire import UnreadableLine, read_message
 from handrail.mcp.values import McpBounds, McpLinkTerms, StdioEndpoint
-from tests.mcp.client.connections import ERAS, PATIENCE, QUICK, call, connected, gone, raw, until
+from tests.mcp.client.connections import ERAS, PATIENCE, QUICK, call, connected, gone, raw
+from tests.polling import until
 from tests.processes import kept_waiting
 
 # ── lines ────────────────────────────────────────────────────────────────────────────

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from mcp import Client
 
@@ -12,6 +10,7 @@ from handrail.execute.policy import Policy
 from handrail.tools.tool import tool
 from tests.mcp.server.http_clients import ModernHttpClient, serving, words
 from tests.mcp.server.server_setup import ERAS, LEGACY, MODERN, ServerSetup, keyed, scene, text
+from tests.polling import until
 
 
 class Counted:
@@ -36,9 +35,7 @@ async def test_each_session_is_a_run_that_ends_with_it() -> None:
             async with Client(url, mode=LEGACY) as client:
                 await client.call_tool("count", {})
                 await client.call_tool("count", {})
-        async with asyncio.timeout(10):
-            while len(counted.scene.recorded(RunFinished)) < 2:  # noqa: ASYNC110  the session ends behind its answer
-                await asyncio.sleep(0.01)
+        await until(lambda: len(counted.scene.recorded(RunFinished)) == 2)  # the session ends behind its answer
         assert len(counted.scene.recorded(RunStarted)) == 2
     runs = [event.run for event in counted.scene.recorded(CallIntended)]
     assert runs[0] == runs[1] != runs[2] == runs[3]

@@ -20,6 +20,7 @@ from handrail.node.nats.door import NatsDoor
 from handrail.node.nats.pace import NatsPace
 from handrail.node.nats.worker import serve_worker
 from tests.node.nats.nats_fixtures import QUICK, WelcomingAdmission
+from tests.polling import until
 
 KINDS = {
     # capability     side effects, idempotent
@@ -67,8 +68,7 @@ def _ready(_: NatsDoor) -> None:
 
 
 async def _exists(path: Path) -> None:
-    while not path.exists():  # noqa: ASYNC110, ASYNC240  # another process makes it
-        await asyncio.sleep(0.01)
+    await until(path.exists, seconds=600)  # another process makes it
 
 
 async def main(url: str, community: str, ledger: Path, pace: NatsPace) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import signal
@@ -24,6 +23,7 @@ from handrail.node.nats.door import NatsDoor
 from handrail.node.nats.link import NatsLink
 from handrail.node.nats.pace import NatsPace
 from tests.network import free_port
+from tests.polling import until
 
 PROGRAM = Path(sys.executable).parent / "nats-server"
 QUICK = NatsPace(heartbeat=0.1, grace=0.5, gather=0.05, connect=20.0)
@@ -185,9 +185,3 @@ def effects(ledger: Path) -> list[str]:
 async def begun(ledger: Path, what: str) -> None:
     """Until a worker has begun it."""
     await until(lambda: ledger.exists() and f"began {what}" in ledger.read_text().splitlines())
-
-
-async def until(true: Any) -> None:
-    """Until it is so; the test's own timeout is the end of patience."""
-    while not true():  # noqa: ASYNC110  # nothing says when this becomes so
-        await asyncio.sleep(0.01)

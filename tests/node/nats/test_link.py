@@ -18,7 +18,8 @@ from handrail.node.capability_bus import CapabilityBus
 from handrail.node.nats.bus import NatsBus
 from handrail.node.nats.door import NatsDoor
 from handrail.node.nats.link import NatsLink
-from tests.node.nats.nats_fixtures import HOME, QUICK, WelcomingAdmission, nats_server, until
+from tests.node.nats.nats_fixtures import HOME, QUICK, WelcomingAdmission, nats_server
+from tests.polling import until
 
 PATIENCE = 30.0
 NOBODY_THERE = "nats://me:swordfish@127.0.0.1:9"
@@ -85,7 +86,7 @@ async def test_a_worker_that_was_shut_out_serves_again_once_it_is_let_in(tmp_pat
             for password in ("wrong", "right"):
                 let_in(password)
                 server.signal(signal.SIGHUP)
-                await until(lambda up=password == "right": link.is_up == up)
+                await until(lambda up=password == "right": link.is_up == up)  # type: ignore[misc]
             async with NatsBus(url, community=HOME, pace=QUICK) as me:
                 response = await me.call("text.echo", (1, 0), {"input": {"a": 1}})
 

@@ -28,7 +28,8 @@ from handrail.node.tokens.admission import TokenAdmission
 from handrail.node.tokens.identity import Identity
 from handrail.node.tokens.token_store import TokenStore
 from tests.docs.pages import ROOT, read_page
-from tests.node.nats.nats_fixtures import QUICK, NatsServer, WelcomingAdmission, caller, nats_server, node, until
+from tests.node.nats.nats_fixtures import QUICK, NatsServer, WelcomingAdmission, caller, nats_server, node
+from tests.polling import until
 
 PATIENCE = 60.0
 

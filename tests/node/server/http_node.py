@@ -22,6 +22,7 @@ from handrail.node.tokens.scope import Scope
 from handrail.node.tokens.signatures import Authenticator
 from handrail.node.tokens.token import issue
 from handrail.node.tokens.token_store import TokenStore
+from tests.polling import until
 
 CALL = "/bus/v1/call"
 COUNTED = {"item": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}}
@@ -160,6 +161,4 @@ async def open_connection(url: str) -> tuple[asyncio.StreamReader, asyncio.Strea
 
 async def eventually(happens: Callable[[], bool]) -> None:
     """Wait for what has no event of its own."""
-    async with asyncio.timeout(30):
-        while not happens():  # noqa: ASYNC110  # nothing says when this becomes so
-            await asyncio.sleep(0.01)
+    await until(happens)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -25,6 +24,7 @@ from tests.node.server.http_node import (
     open_connection,
     serving,
 )
+from tests.polling import until_still
 
 SSE = {"accept": "text/event-stream"}
 
@@ -218,11 +218,7 @@ async def test_a_client_that_reads_slowly_slows_the_capability_down() -> None:
             + body
         )
         await reader.readuntil(b"id: 1\n")
-        before = -1
-        async with asyncio.timeout(20):
-            while scene.works.sent != before:  # until it waits for us
-                before = scene.works.sent
-                await asyncio.sleep(0.2)
+        await until_still(lambda: scene.works.sent)  # it waits for us
         assert scene.works.sent < 200_000
         writer.close()
 

@@ -9,7 +9,6 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ import pytest
 from handrail.core.errors import UsageError
 from handrail.sandbox.jail import Jail, JailedProcess, JailLimits, unavailable
 from handrail.sandbox.port import ReplLimits
+from tests.polling import blocking_until
 from tests.sandbox.jail.jail_programs import SECONDS, run
 
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
@@ -151,10 +151,7 @@ async def test_a_host_that_is_killed_leaves_nothing_running() -> None:
 
 def no_program_is_left(alive: int) -> bool:
     """Soon: those of a host that was killed end by themselves."""
-    until = time.monotonic() + SECONDS / 2
-    while any(program != "bwrap" for _, program in holders(alive)) and time.monotonic() < until:
-        time.sleep(0.01)
-    return all(program == "bwrap" for _, program in holders(alive))
+    return blocking_until(lambda: all(program == "bwrap" for _, program in holders(alive)), seconds=SECONDS / 2)
 
 
 async def test_hosts_that_are_killed_while_a_jail_is_being_built_leave_no_program_running() -> None:

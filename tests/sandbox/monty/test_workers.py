@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from handrail.core.errors import MissingExtra, SandboxUnavailable
 from handrail.sandbox.monty import MontySandbox
 from handrail.sandbox.monty.worker import MontyWorker
 from handrail.sandbox.port import ReplLimits
+from tests.polling import blocking_until
 from tests.processes import children, is_running
 
 PATIENCE = 30.0
@@ -45,12 +45,7 @@ def workers(of: int | None = None) -> set[int]:
 
 
 def gone(pids: set[int]) -> bool:
-    until = time.monotonic() + PATIENCE
-    while time.monotonic() < until:
-        if not any(map(is_running, pids)):
-            return True
-        time.sleep(0.01)
-    return False
+    return blocking_until(lambda: not any(map(is_running, pids)), seconds=PATIENCE)
 
 
 async def test_a_worker_inherits_no_environment_and_may_open_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
