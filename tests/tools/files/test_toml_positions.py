@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import given, settings, strategies as st
 
-from handrail.tools.files.toml_positions import key_lines, line_of_key
+from handrail.tools.files.toml_positions import line_of_key, toml_layout
 
 DOCUMENT = '''\
 # a comment with key = 1
@@ -172,4 +172,4 @@ def test_the_line_found_holds_the_key_however_the_document_is_written(
     writer = Writer(data.draw)
     writer.table((), "", table)
     tomllib.loads(writer.text)
-    assert key_lines(writer.text) == writer.lines
+    assert toml_layout(writer.text).lines == writer.lines

@@ -1,7 +1,7 @@
 """Two system calls that Python has no names for: `openat2` and `renameat2`. Linux has them since 5.6 and 3.15.
 
 Where they are missing, or a sandbox refuses them, `available` says so and others do
-the work: `walk`, and `link` with `unlink`.
+the work: `open_stepwise`, and `link` with `unlink`.
 """
 
 from __future__ import annotations

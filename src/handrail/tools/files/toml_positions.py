@@ -50,16 +50,11 @@ class TomlLayout:
 
 def line_of_key(text: str, path: Sequence[str | int]) -> int | None:
     """The line of a key, or of the nearest table around it that is there; None for the document itself."""
-    lines = key_lines(text)
+    lines = toml_layout(text).lines
     for end in range(len(path), 0, -1):
         if (line := lines.get(tuple(path[:end]))) is not None:
             return line
     return None
-
-
-def key_lines(text: str) -> dict[Path, int]:
-    """The line, from 1, of every key, table and element."""
-    return toml_layout(text).lines
 
 
 def toml_layout(text: str) -> TomlLayout:
