@@ -23,7 +23,7 @@ from handrail.core.messages import AssistantMessage, Conversation, InvocationMes
 from handrail.sessions.store.content import ContentError
 from handrail.sessions.store.conversations import ConversationStore
 from handrail.tools.files.load import load_ensemble, load_tool
-from handrail.tools.files.toml_positions import key_lines
+from handrail.tools.files.toml_positions import toml_layout
 
 ENSEMBLE = '''
 [ensemble]
@@ -137,7 +137,7 @@ def _lines(text: str) -> None:
     except (tomllib.TOMLDecodeError, RecursionError):
         return
     last = text.count("\n") + 1
-    assert all(1 <= line <= last for line in key_lines(text).values())
+    assert all(1 <= line <= last for line in toml_layout(text).lines.values())
 
 
 def _configured(path: Path) -> None:
