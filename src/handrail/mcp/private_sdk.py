@@ -11,26 +11,13 @@ from typing import Any
 
 import httpx2
 from mcp import Client
-from mcp.client._transport import ReadStream, Transport, TransportStreams
+from mcp.client._transport import ReadStream as ReadStream, Transport as Transport, TransportStreams as TransportStreams
 from mcp.client.auth import OAuthClientProvider
 from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 from mcp_types import CONNECTION_CLOSED, HEADER_MISMATCH, PARSE_ERROR, ErrorData
-
-__all__ = [
-    "OpenOAuthProvider",
-    "ReadStream",
-    "Transport",
-    "TransportStreams",
-    "before_each_session",
-    "connection_of",
-    "is_broken_stream",
-    "is_unreadable_answer",
-    "leave_results_to_us",
-    "names_a_session",
-]
 
 
 def leave_results_to_us(client: Client) -> None:
