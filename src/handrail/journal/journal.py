@@ -25,7 +25,6 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import groupby
 from pathlib import Path
-from types import TracebackType
 from typing import TypeVar
 
 from msgspec import Struct
@@ -141,9 +140,7 @@ class SqliteJournal:
     async def __aenter__(self) -> SqliteJournal:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         await self.aclose()
 
     async def append(self, event: Recorded, *, durable: bool = False) -> None:

@@ -11,9 +11,8 @@ from starlette.responses import Response
 
 from handrail.core.errors import BusError
 from handrail.http.request_guard import ClientGone
-from handrail.node.gateways.event_stream import STREAM_HEADERS
+from handrail.node.gateways.event_stream import STREAM_HEADERS, FrameTape
 from handrail.node.gateways.failures import OVERLOADED, GatewayFailure, failure_of
-from handrail.node.gateways.frame_pipe import FrameTape
 from handrail.node.gateways.idempotency import SharedAnswer, interrupted_request_error
 from handrail.node.gateways.wire import GatewayWire, encode
 

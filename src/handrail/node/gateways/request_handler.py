@@ -25,9 +25,8 @@ from handrail.node.gateways.answer_memory import AnswerMemory
 from handrail.node.gateways.answer_plan import AnswerPlan, covers_calls, model_for, runner_for, with_tool_scopes
 from handrail.node.gateways.answer_run import AnswerRun
 from handrail.node.gateways.anthropic.read import read_count_request
-from handrail.node.gateways.event_stream import GatewayEventStream
+from handrail.node.gateways.event_stream import FramePipe, FrameTape, GatewayEventStream
 from handrail.node.gateways.failures import failure_of
-from handrail.node.gateways.frame_pipe import FramePipe, FrameTape
 from handrail.node.gateways.gateway import Admit, Gateway, GatewayModel
 from handrail.node.gateways.http_responses import (
     answer_headers,

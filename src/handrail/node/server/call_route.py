@@ -32,7 +32,7 @@ from handrail.node.server.envelope import (
 )
 from handrail.node.server.json_responses import PLAIN, error_response, json_response
 from handrail.node.server.retry_checks import may_run_again
-from handrail.node.server.stream_replay import CallKey, EncodedFrame, ReplayReader
+from handrail.node.server.stream_replay import CallKey, EncodedFrame, ReplayableStream, ReplayReader
 
 if TYPE_CHECKING:
     from handrail.node.server.node import NodeServer
@@ -111,13 +111,18 @@ def _reader(server: NodeServer, envelope: CallEnvelope, terms: CallTerms, key: C
         outcome: Outcome = "failed" if may_run_again(server.bus, envelope) else "in_doubt"
         why = "there is no such stream any more; ask for its answer with the same request id, and the next attempt"
         raise BusError("not_found", why, outcome=outcome)
+    return start_stream(server, envelope, terms, key).reader(after)
+
+
+def start_stream(
+    server: NodeServer, envelope: CallEnvelope, terms: CallTerms, key: CallKey, *, interactive: bool = False
+) -> ReplayableStream:
+    """The stream of a call, which is started unless it is under way."""
     server.met.check(server.bus, envelope, key)
-    running = server.replay.start(
-        key,
-        lambda: server.bus.stream(envelope.capability, envelope.version, envelope.body, terms=terms),
-        call_digest(envelope),
+    called = (envelope.capability, envelope.version, envelope.body)
+    return server.replay.start(
+        key, lambda: server.bus.stream(*called, interactive=interactive, terms=terms), call_digest(envelope)
     )
-    return running.reader(after)
 
 
 def call_digest(envelope: CallEnvelope) -> bytes:

@@ -21,7 +21,7 @@ from handrail.core.timeouts import time_limit, time_limit_at
 from handrail.node.bus.request import Caller
 from handrail.node.bus.stream_frame import ERROR
 from handrail.node.server.authentication import caller_of
-from handrail.node.server.call_route import call_digest, check_community, check_token_still_valid
+from handrail.node.server.call_route import check_community, check_token_still_valid, start_stream
 from handrail.node.server.envelope import CallEnvelope, envelope_from_object
 from handrail.node.server.json_responses import error_response
 from handrail.node.server.large_messages import admit_large_messages, identify_sender
@@ -115,13 +115,8 @@ def _started(server: NodeServer, envelope: CallEnvelope, caller: Caller, token: 
     _streams(server, envelope)
     call_id = envelope.request_id or new_id("call")
     key = CallKey.of(caller, token, call_id)
-    server.met.check(server.bus, envelope, key)
     terms = envelope.terms(caller, token, call_id, server.limits.timeout)
-    called = (envelope.capability, envelope.version, envelope.body)
-    running = server.replay.start(
-        key, lambda: server.bus.stream(*called, interactive=envelope.interactive, terms=terms), call_digest(envelope)
-    )
-    return running.reader()
+    return start_stream(server, envelope, terms, key, interactive=envelope.interactive).reader()
 
 
 async def _identified(
