@@ -84,7 +84,7 @@ def model_for(asked: GatewayRequest, model: GatewayModel) -> GatewayModel:
     Raises:
         BusError: A text is to be continued, and the model takes conversations only.
     """
-    if asked.continues is None:
+    if not asked.continues:
         return model
     found = text_model_of(model.model)
     if found is None:

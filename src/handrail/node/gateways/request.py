@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from msgspec import Struct, field
+from msgspec import Struct, field, to_builtins
 
 from handrail.core.calls import ToolCall
 from handrail.core.messages import Citation, Message, StopReason, Usage
@@ -42,13 +42,6 @@ class EarlierAnswer(Struct, frozen=True):
         return frozenset(item["call_id"] for item in self.items.values() if item["type"] == "function_call")
 
 
-class TextContinuation(Struct, frozen=True, kw_only=True):
-    """How the text of a request is to be continued, where it is no conversation."""
-
-    echo: bool = False
-    """Whether the answer begins with the text itself."""
-
-
 class NamedMcpServer(Struct, frozen=True, kw_only=True):
     """An MCP server as a client names it, and those of its tools that the client wants."""
 
@@ -78,8 +71,10 @@ class GatewayRequest(Struct, frozen=True, kw_only=True):
     ours: HandrailExtension = HandrailExtension()
     mcp_servers: tuple[NamedMcpServer, ...] = ()
     """Those that the client names; only the node's own are used."""
-    continues: TextContinuation | None = None
-    """Set where the one message is a text for the model to continue."""
+    continues: bool = False
+    """Whether the one message is a text for the model to continue."""
+    repeats: bool = False
+    """Whether the answer begins with that text."""
     ignored: tuple[str, ...] = ()
     """Fields that have no effect here."""
     store: bool = False
@@ -130,9 +125,7 @@ class GatewayOutcome(Struct, frozen=True, kw_only=True):
         """The field `handrail` of an answer; nothing where there is nothing to say."""
         said: dict[str, Any] = {}
         if self.waiting:
-            said["waiting"] = [
-                {"request": each.request, "tool": each.tool, "call_id": each.call_id} for each in self.waiting
-            ]
+            said["waiting"] = list(map(to_builtins, self.waiting))
         if self.notices:
             said["notices"] = list(self.notices)
         return {"handrail": {"run": self.run, **said}} if said else {}

@@ -18,21 +18,13 @@ class CallMetrics:
 
     def __init__(self, bus: CapabilityBus) -> None:
         self._bus = bus
-        self._registry = CollectorRegistry()
-        self._requests = Counter(
-            "hearthnet_requests", "Calls that ended", ["capability", "result"], registry=self._registry
-        )
+        self._registry = own = CollectorRegistry()
+        self._requests = Counter("hearthnet_requests", "Calls that ended", ["capability", "result"], registry=own)
         self._seconds = Histogram(
-            "handrail_request_seconds",
-            "How long calls took",
-            ["capability"],
-            buckets=_SECONDS,
-            registry=self._registry,
+            "handrail_request_seconds", "How long calls took", ["capability"], buckets=_SECONDS, registry=own
         )
-        self._tokens = Counter(
-            "handrail_tokens", "Tokens of models", ["capability", "direction"], registry=self._registry
-        )
-        self._in_flight = Gauge("handrail_in_flight", "Calls under way", registry=self._registry)
+        self._tokens = Counter("handrail_tokens", "Tokens of models", ["capability", "direction"], registry=own)
+        self._in_flight = Gauge("handrail_in_flight", "Calls under way", registry=own)
         self._in_flight.set_function(lambda: float(bus.under_way))
         bus.listeners.append(self.count)
 

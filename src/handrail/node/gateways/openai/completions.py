@@ -21,7 +21,7 @@ from handrail.node.gateways.field_rules import (
 )
 from handrail.node.gateways.openai.body import OPENAI_REFUSED, STREAM_OPTIONS, ChatStreamOptions
 from handrail.node.gateways.openai.write import DONE, REASONS, chat_usage_of, openai_error_body
-from handrail.node.gateways.request import GatewayOutcome, GatewayRequest, TextContinuation
+from handrail.node.gateways.request import GatewayOutcome, GatewayRequest
 from handrail.node.gateways.request_parsing import (
     convert_field,
     extension_of,
@@ -85,7 +85,8 @@ def read_completions_request(data: bytes, headers: Mapping[str, str], most: int)
         stream=bool(body.stream),
         usage=bool(body.stream_options and body.stream_options.include_usage),
         ours=replace(extension_of(given, headers), tools="none"),
-        continues=TextContinuation(echo=bool(body.echo)),
+        continues=True,
+        repeats=bool(body.echo),
     )
 
 
@@ -102,8 +103,8 @@ class CompletionsWriter(AnswerWriter):
     def __init__(self, id: str, created: int, model: str, asked: GatewayRequest) -> None:
         self._head: dict[str, Any] = {"id": id, "object": "text_completion", "created": created, "model": model}
         self._usage = asked.usage
-        echoes = asked.continues is not None and asked.continues.echo
-        self._echo = "".join(each.text for each in asked.messages if isinstance(each, UserMessage)) if echoes else ""
+        texts = (each.text for each in asked.messages if isinstance(each, UserMessage))
+        self._echo = "".join(texts) if asked.repeats else ""
         self._text = text_frame(self._chunk(0), b"text")
 
     def begin(self) -> bytes:

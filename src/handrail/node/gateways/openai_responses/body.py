@@ -88,14 +88,11 @@ class ItemReference(Struct):
     id: str
 
 
-class ReasoningItem(Struct):
-    """What the model thought, as the answer showed it. Nothing of it goes back to a model."""
+class IgnoredItem(Struct):
+    """What the model thought, as the answer showed it, or what an MCP server offers, as a history of another service
+    may have it. Nothing of it goes back to a model."""
 
     id: str | None = None
-
-
-class ResponsesMcpListItem(Struct):
-    """What an MCP server offers, as a history of another service may have it. It has no effect."""
 
 
 class ResponsesGeneratedImageItem(Struct):
@@ -110,8 +107,7 @@ Item = (
     | FunctionOutputItem
     | McpCallItem
     | ItemReference
-    | ReasoningItem
-    | ResponsesMcpListItem
+    | IgnoredItem
     | ResponsesGeneratedImageItem
 )
 ITEMS: dict[str, type[Item]] = {
@@ -120,8 +116,8 @@ ITEMS: dict[str, type[Item]] = {
     "function_call_output": FunctionOutputItem,
     "mcp_call": McpCallItem,
     "item_reference": ItemReference,
-    "reasoning": ReasoningItem,
-    "mcp_list_tools": ResponsesMcpListItem,
+    "reasoning": IgnoredItem,
+    "mcp_list_tools": IgnoredItem,
     "image_generation_call": ResponsesGeneratedImageItem,
 }
 

@@ -32,17 +32,16 @@ from handrail.node.gateways.openai_responses.body import (
     ITEMS,
     FunctionCallItem,
     FunctionOutputItem,
+    IgnoredItem,
     Item,
     ItemReference,
     McpCallItem,
     MessageItem,
     Part,
-    ReasoningItem,
     ResponsesGeneratedImageItem,
     ResponsesInputFile,
     ResponsesInputImage,
     ResponsesInputText,
-    ResponsesMcpListItem,
     ResponsesOutputText,
 )
 from handrail.node.gateways.openai_responses.ids import is_unrecorded, item_id, response_id_of_item
@@ -124,7 +123,7 @@ class ItemReader:
                 self._node_call(item)
             case ItemReference(id=id):
                 self._refer(id, f"{param}.id")
-            case ReasoningItem() | ResponsesMcpListItem() | ResponsesGeneratedImageItem():
+            case IgnoredItem() | ResponsesGeneratedImageItem():
                 pass
             case _:
                 assert_never(item)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from handrail.core.errors import BusError
 from handrail.core.messages import SupervisorMessage
@@ -96,14 +97,12 @@ def _with_input(asked: GatewayRequest, body: ResponsesBody, items: list[Item]) -
         check_answered(messages, "input")
         if body.instructions:
             messages = (SupervisorMessage(body.instructions), *messages)
-        return msgspec.structs.replace(
-            asked, messages=messages, client_calls=previous.client_calls, references=(), resolve=None
-        )
+        return replace(asked, messages=messages, client_calls=previous.client_calls, references=(), resolve=None)
 
     named = dict.fromkeys(responses_named(items))
     if body.previous_response_id is None and not any(isinstance(item, ItemReference) for item in items) and not named:
         return resolve({})
-    return msgspec.structs.replace(asked, references=tuple(named), previous=body.previous_response_id, resolve=resolve)
+    return replace(asked, references=tuple(named), previous=body.previous_response_id, resolve=resolve)
 
 
 def _answer_of(earlier: Earlier, id: str) -> EarlierAnswer:

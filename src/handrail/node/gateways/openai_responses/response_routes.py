@@ -56,8 +56,7 @@ class ResponseRoutes:
     async def _get(self, request: Request, caller: Caller, id: str) -> object:
         if request.query_params.get("stream", "false").lower() not in ("false", "0", ""):
             refuse_field("stream", "a response that was created before is read whole here; leave it out")
-        found = await self._found(id, caller)
-        return response_snapshot(found) if isinstance(found, SharedAnswer) else found.document
+        return _document(await self._found(id, caller))
 
     async def _delete(self, request: Request, caller: Caller, id: str) -> object:
         found = await self._found(id, caller)
@@ -71,7 +70,7 @@ class ResponseRoutes:
         if isinstance(found := await self._found(id, caller), SharedAnswer):
             await found.talk.stop()
             found = await self._found(id, caller)
-        return response_snapshot(found) if isinstance(found, SharedAnswer) else found.document
+        return _document(found)
 
     async def _input_items(self, request: Request, caller: Caller, id: str) -> object:
         found = await self._found(id, caller)
@@ -91,6 +90,10 @@ class ResponseRoutes:
         if found is None:
             raise BusError("not_found", f"there is no response {id[:80]!r}", param="response_id")
         return found
+
+
+def _document(found: SharedAnswer | StoredResponse) -> object:
+    return response_snapshot(found) if isinstance(found, SharedAnswer) else found.document
 
 
 def response_snapshot(answer: SharedAnswer) -> dict[str, object]:

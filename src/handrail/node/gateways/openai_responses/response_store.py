@@ -227,9 +227,8 @@ def _rebuilt(
     writer = ResponsesWriter(id, begun.at // 1000, model, _NOTHING)
     writer.resume(new, from_record=True)
     said_all = bool(new) and isinstance(new[-1], AssistantMessage) and new[-1].stop != "tool_calls"
-    if not (
-        reason in _COMPLETE or (reason is None and said_all)
-    ):  # None: the node was killed, perhaps after the answer
+    complete = reason in _COMPLETE or (reason is None and said_all)  # None: the node was killed, perhaps after it
+    if not complete:
         return writer.fail(_CANCELLED if reason == "cancelled" else _CUT_OFF)
     calls = tuple(message.call for message in unanswered_calls(conversation)) if reason == "handed over" else ()
     last = next((each for each in reversed(new) if isinstance(each, AssistantMessage)), None)
