@@ -3,7 +3,7 @@
 `bundle.jsonl` has a first line about the bundle and then a line for each entry, in the
 shape of nrv's proof records: fields for people and tools, and beside them the exact
 leaf, its inclusion proof and its body. The readable fields are derived from leaf and
-body, by `verifier.Records`, so a verifier can tell when they were changed.
+body, by `verifier.RecordFields`, so a verifier can tell when they were changed.
 
 An answer's `input_hash` is the plain SHA-256 of the body of its intent, byte for byte. It
 is null once that is erased, since a plain hash of short arguments can be guessed.

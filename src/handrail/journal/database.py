@@ -46,7 +46,7 @@ CREATE TABLE span (
 CREATE TABLE checkpoint (size INTEGER PRIMARY KEY, note TEXT NOT NULL, frontier BLOB NOT NULL);
 """
 _EXACT = "CREATE TABLE IF NOT EXISTS exact (seq INTEGER PRIMARY KEY, data BLOB NOT NULL)"
-"""Encrypted bodies, by entry: see `sealed.py`. A journal of an earlier handrail gets the table when it is opened."""
+"""Encrypted bodies, by entry (`body_encryption.py`). A journal of an earlier handrail gets the table when opened."""
 
 FATAL = {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 

@@ -4,10 +4,10 @@ An entry is a **leaf**, canonical JSON that is kept for ever, and for most kinds
 event a **body**, the one field that may hold private data. The leaf has only the
 salted digest of the body, so a body can be erased and the leaf still be proven.
 What looks like a secret is masked before either is made. Where that changed the arguments
-of a question or of an intent, the exact ones are encrypted (`sealed.py`), and the leaf has
+of a question or of an intent, the exact ones are encrypted (`body_encryption.py`), and the leaf has
 their digest too.
 
-A `EntryDraft` is all of an entry but its place, which `seal_entry` adds.
+An `EntryDraft` is all of an entry but its place, which `seal_entry` adds.
 """
 
 from __future__ import annotations

@@ -276,7 +276,7 @@ class SqliteJournal:
             failure = self._writer.failure = JournalError(f"the journal failed: {describe_exception(error)}")
         # Several came together: let them do so again.
         self._held = 0.0 if len(batch) == 1 else self._timing.stall
-        _answer(batch, failure, here)
+        _resolve_waiting(batch, failure, here)
 
     def _write(self, drafts: list[EntryDraft], durable: bool) -> float:
         """Write these entries, and say how long it took."""
@@ -309,7 +309,7 @@ class SqliteJournal:
                 try:
                     self._patiently(self._commit)
                 except JournalError as error:
-                    _answer([self._waiting.popleft() for _ in range(len(self._waiting))], error, None)
+                    _resolve_waiting([self._waiting.popleft() for _ in range(len(self._waiting))], error, None)
                 late = self._writer.unsigned > 0 and self._time_left() <= 0
                 if self._writer.failure is None and (self._is_due() or late):
                     self._keep_up()
@@ -368,21 +368,21 @@ class SqliteJournal:
             logger.exception("a checkpoint of the journal %s could not be published", self.path)
 
 
-def _answer(
+def _resolve_waiting(
     batch: Iterable[_QueuedEntry], failure: JournalError | None, here: asyncio.AbstractEventLoop | None
 ) -> None:
     for loop, group in groupby(batch, key=lambda each: each.loop):
         futures = [each.future for each in group]
         if loop is here:
-            _settle(futures, failure)
+            _resolve(futures, failure)
             continue
         try:
-            loop.call_soon_threadsafe(_settle, futures, failure)
+            loop.call_soon_threadsafe(_resolve, futures, failure)
         except RuntimeError:
             logger.debug("nobody waits for %d entries any more: their event loop is closed", len(futures))
 
 
-def _settle(futures: list[asyncio.Future[None]], failure: JournalError | None) -> None:
+def _resolve(futures: list[asyncio.Future[None]], failure: JournalError | None) -> None:
     for future in futures:
         if future.done():
             continue

@@ -41,7 +41,7 @@ class AnswerPlan:
     """Everything that an answer needs, checked."""
 
     id: str
-    """Of the answer, as the client has it."""
+    """The id of the answer that the client sees."""
     asked: GatewayRequest
     wire: GatewayWire
     runner: Runner

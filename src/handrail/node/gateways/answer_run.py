@@ -46,7 +46,7 @@ from handrail.run.history import calls_of_reply, unanswered_calls
 
 
 class AnswerRun:
-    """Begun when it is made. It ends by itself, or by `end`."""
+    """An answer that starts when this is made. It ends by itself, or by `end`."""
 
     def __init__(self, plan: AnswerPlan, pipe: FramePipe | FrameTape, memory: AnswerMemory) -> None:
         self._plan = plan
@@ -72,7 +72,7 @@ class AnswerRun:
         self._ending: BusError | None = None
         """Why it is ended from here, if it is."""
         self.conversation = plan.taken.conversation
-        """Of its run, once that is over."""
+        """The conversation of the run; complete once the run is over."""
         self.changed = False
         """Whether something was begun that must not be done twice."""
         self.failed = False

@@ -24,7 +24,7 @@ STREAM_HEADERS = {
 
 
 class FramePipe:
-    """One writer, one reader."""
+    """Frames from one writer to one reader."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -48,7 +48,7 @@ class FramePipe:
         self._filled.set()
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """Says that nothing more comes."""
         self._closed = True
         self._filled.set()
 
@@ -110,7 +110,7 @@ class FrameTape:
         return pipe
 
     def let_go(self, reader: FramePipe) -> None:
-        """That one reads no more."""
+        """Forgets a reader that reads no more."""
         self._readers = [each for each in self._readers if each is not reader]
 
     @property
@@ -120,7 +120,7 @@ class FrameTape:
 
 
 class GatewayEventStream(Response):
-    """The frames of a talk, until it ends or the client is gone; `leave` is told of either."""
+    """Sends the frames of an answer until it ends or the client is gone; `leave` is called after either."""
 
     def __init__(
         self,

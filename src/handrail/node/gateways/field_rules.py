@@ -22,9 +22,9 @@ class FieldRule(Struct, frozen=True):
     """How one field is treated.
 
     - `honoured`: the node does what it says.
-    - `ignored_field`: it concerns billing, caching or bookkeeping of the original service; the answer does not change.
-    - `hint_field`: it asks for more or less effort; the answer is made without it, and a notice says so.
-    - `refused_field`: the answer would not be what the client asked for.
+    - `ignored`: it concerns billing, caching or bookkeeping of the original service; the answer does not change.
+    - `hint`: it asks for more or less effort; the answer is made without it, and a notice says so.
+    - `refused`: the answer would not be what the client asked for.
     """
 
     treatment: Treatment

@@ -74,7 +74,7 @@ Raises:
 
 
 class GatewayLimits(Struct, frozen=True, kw_only=True):
-    """How much one gateway bears."""
+    """How much work and memory one gateway takes on."""
 
     body: int = 10 * 1024 * 1024
     """Bytes of a request; images are in it."""
@@ -101,15 +101,15 @@ class GatewayLimits(Struct, frozen=True, kw_only=True):
 class Gateway:
     models: Models
     names: Callable[[], Sequence[str]]
-    """Of the models that there are."""
+    """Gives the names of the models that clients may ask for."""
     executor: Executor
     caller_of: CallerOf
     admission: Admission | None = None
-    """Says what the caller may; None goes by the scopes that the caller has already."""
+    """Decides what the caller may do; with None the scopes that the caller has already decide."""
     identify: Identify | None = None
     """For what is no call, as the list of models; None asks the admission."""
     limits: Limits = field(default_factory=Limits)
-    """Of one answer."""
+    """The limits of the run of one answer."""
     offering: Offering = field(default_factory=Offering)
     mcp_servers: McpServers = dict
     """The MCP servers that requests may name, because the node uses them already."""
@@ -117,7 +117,7 @@ class Gateway:
     """What answers `/v1/embeddings`."""
     bounds: GatewayLimits = field(default_factory=GatewayLimits)
     life: NodeLifecycle = field(default_factory=NodeLifecycle)
-    """Of the node: what is under way is entered there."""
+    """The life of the node, which keeps count of the answers under way."""
     now: Callable[[], float] = time.time
     new_id: NewId = new_id
 

@@ -32,7 +32,7 @@ class EarlierAnswer(Struct, frozen=True):
 
     messages: tuple[Message, ...]
     items: dict[str, dict[str, Any]]
-    """By their ids."""
+    """The items by their ids."""
     client_calls: frozenset[str] = frozenset()
     """The ids of calls in the messages that clients were handed and answered."""
 
@@ -46,7 +46,7 @@ class NamedMcpServer(Struct, frozen=True, kw_only=True):
     """An MCP server as a client names it, and those of its tools that the client wants."""
 
     place: str
-    """Of its address in the request."""
+    """The path of its address in the request, for errors."""
     url: str
     allowed: frozenset[str] | None = None
     """By their names at the server; None is all of them."""
@@ -61,7 +61,7 @@ class GatewayRequest(Struct, frozen=True, kw_only=True):
     settings: ModelRequest
     """Everything of it but messages and tools."""
     tools: tuple[ToolOffer, ...] = ()
-    """Those of the client."""
+    """The tools that the client declares and runs itself."""
     choice: ToolChoice = "auto"
     only: tuple[str, ...] | None = None
     """The tools that may be called at all, of either side."""
@@ -109,14 +109,14 @@ class GatewayOutcome(Struct, frozen=True, kw_only=True):
     run: str
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
-    """For the client to run."""
+    """Calls for the client to run."""
     stop: StopReason = "end"
     usage: Usage = Usage()
-    """Of all replies of the model together."""
+    """The tokens of all replies of the model together."""
     waiting: tuple[UnconfirmedCall, ...] = ()
     notices: tuple[str, ...] = ()
     at: int = 0
-    """When, in seconds since 1970."""
+    """When the answer ended, in seconds since 1970."""
     citations: tuple[Citation, ...] = ()
     """Sources of the text, with their places in it."""
 

@@ -73,7 +73,7 @@ async def _serve(server: NodeServer, listener: socket.socket, host: str, ready: 
     room = RequestMemory(limits.reading)
     _enough_files(full)
     settings: dict[str, Any] = {
-        "limit_concurrency": None,  # `Crowded` says the same in our form
+        "limit_concurrency": None,  # `CrowdLimit` says the same in our form
         "ws": socket_protocol_for(room, limits.write_seconds),
         "ws_max_size": limits.body,
         "ws_ping_interval": limits.sockets.ping_seconds,
