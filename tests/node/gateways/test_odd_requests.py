@@ -13,7 +13,7 @@ from anthropic.types.beta.beta_content_block_param import BetaContentBlockParam
 from hypothesis import given, strategies as st
 
 from handrail.core.messages import AssistantMessage, Media, ResultMessage, SupervisorMessage, Text, UserMessage
-from handrail.node.gateways.anthropic.service_blocks import SERVICE_BLOCKS, without_service_blocks
+from handrail.node.gateways.anthropic.read import SERVICE_BLOCKS, without_service_blocks
 from handrail.testing.model import ScriptedModel, call, text
 from tests.node.gateways.gateway_server import HeldModel, finished, scene
 

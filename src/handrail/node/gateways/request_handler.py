@@ -46,8 +46,7 @@ from handrail.node.gateways.idempotency import (
 )
 from handrail.node.gateways.openai.embeddings import PATH as PATH_OF_EMBEDDINGS, EmbeddingsEndpoint
 from handrail.node.gateways.openai_responses.ids import possible_run_ids, run_id_for_request
-from handrail.node.gateways.openai_responses.response_routes import ResponseRoutes, response_snapshot
-from handrail.node.gateways.openai_responses.response_store import ResponseStore
+from handrail.node.gateways.openai_responses.response_store import ResponseRoutes, ResponseStore, response_snapshot
 from handrail.node.gateways.request import GatewayOutcome, GatewayRequest
 from handrail.node.gateways.request_body import (
     RequestIdentity,

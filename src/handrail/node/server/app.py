@@ -32,13 +32,12 @@ from handrail.http.request_guard import (
 )
 from handrail.node.gateways.unserved_paths import ApiRefusalFormat
 from handrail.node.server import call_route as calls
-from handrail.node.server.admission import AdmissionGate, CrowdLimit
+from handrail.node.server.admission import AdmissionGate, CrowdLimit, refusal_of_large_body
 from handrail.node.server.authentication import TOKEN
 from handrail.node.server.content_negotiation import JSON, preferred_media_type
 from handrail.node.server.envelope import HEADERS
 from handrail.node.server.info_routes import OPEN, answer_info_request, info_paths
 from handrail.node.server.json_responses import bus_error_of, error_response, send_error
-from handrail.node.server.large_messages import refusal_of_large_body
 from handrail.node.server.node import NodeServer
 from handrail.node.server.page import PageRoutes, page_files
 from handrail.node.server.websocket import websocket_call

@@ -20,11 +20,11 @@ from handrail.core.redact import Secret
 from handrail.core.timeouts import time_limit, time_limit_at
 from handrail.node.bus.request import Caller
 from handrail.node.bus.stream_frame import ERROR
+from handrail.node.server.admission import admit_large_messages, identify_sender
 from handrail.node.server.authentication import caller_of
 from handrail.node.server.call_route import check_community, check_token_still_valid, start_stream
 from handrail.node.server.envelope import CallEnvelope, envelope_from_object
 from handrail.node.server.json_responses import error_response
-from handrail.node.server.large_messages import admit_large_messages, identify_sender
 from handrail.node.server.retry_checks import may_run_again, unknown_call_error
 from handrail.node.server.socket_messages import (
     BadSocketMessage,

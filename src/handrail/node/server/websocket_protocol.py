@@ -13,7 +13,7 @@ from websockets.http11 import Request
 
 from handrail.http.request_guard import SMALL, RequestMemory
 from handrail.http.uvicorn_server import SlowReaderProtocol
-from handrail.node.server.large_messages import IDENTIFIED
+from handrail.node.server.admission import IDENTIFIED
 
 PARTS = 1_024
 """That a message may come in; each costs more than the bytes that it holds."""
