@@ -30,7 +30,7 @@ from msgspec import Struct
 from handrail.core.messages import StopReason
 from tests.models.bedrock.botocore_checks import event_bytes
 
-HERE = Path(__file__).parent / "corpus"
+HERE = Path(__file__).parent / "reply_corpus"
 WireName = Literal["openai_chat", "openai_responses", "anthropic", "gemini", "ollama", "bedrock"]
 WIRES: tuple[WireName, ...] = get_args(WireName)
 _KINDS = {"ollama": "application/x-ndjson", "bedrock": "application/vnd.amazon.eventstream"}
