@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from handrail.app import open_app
-from handrail.config.mcp_settings import McpSettings
+from handrail.config.mcp import McpSettings
 from handrail.config.values import Config
 from handrail.core.errors import McpError, UsageError
 from handrail.mcp.values import StdioEndpoint

@@ -118,6 +118,12 @@ def test_a_conversation_can_be_saved(folder: Path) -> None:
     assert store.load(saved.id).text == "Hello!"
 
 
+def test_nothing_is_kept_beside_the_record_until_a_person_saves_it(folder: Path) -> None:
+    chat("hello", "/undo", "hello again", "/fork", "hello once more")
+
+    assert not list(ConversationStore(folder / ".handrail").list())
+
+
 def test_a_fork_goes_on_in_a_run_of_its_own(folder: Path) -> None:
     _, told = chat("hello", "/fork", "hello again")
 

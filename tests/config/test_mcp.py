@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from handrail.config.load import load_config, read_config
-from handrail.config.mcp_settings import ConverseSettings, McpSettings, PromptSettings, ServeSettings
+from handrail.config.mcp import ConverseSettings, McpSettings, PromptSettings, ServeSettings
 from handrail.core.errors import ConfigError
 from handrail.library.io.settings import IoSettings
 from handrail.library.summarization.fold import SummarizationSettings

@@ -32,11 +32,13 @@ from handrail.core.events import (
     ReplyFinished,
     TextDelta,
 )
+from handrail.core.messages import DocumentMessage, Text, UserMessage
 from handrail.desk.feed import ConversationFeed, DeskNews
 from handrail.desk.live_turn import TurnAssembler
 from handrail.desk.message_view import MessageView, browser_safe, shorten_texts
 from handrail.desk.questions import PendingQuestions
 from handrail.desk.rule_offers import describe_rule_offers, rule_offer_sentence, suggest_rules
+from handrail.desk.turns import turn_starts
 from handrail.desk.values import ConversationEvent, ConversationSnapshot, DeskQuestion, LiveTurn
 from handrail.execute.rules import Rule
 from handrail.tools.registry import registered
@@ -431,3 +433,11 @@ def test_a_rule_is_offered_as_a_sentence_with_its_tool_its_values_and_what_it_le
         'Allow io:write without asking whenever path is anything in the folder "docs"; text may be anything.',
         "Allow io:write without asking with any arguments.",
     ]
+
+
+def test_a_turn_begins_with_what_was_attached_to_it_and_not_with_what_was_read_before() -> None:
+    words = UserMessage((Text("compare them"),))
+    attached, read = DocumentMessage("a.txt", "a"), DocumentMessage("b", "b", source="file:///b")
+
+    assert turn_starts((read, attached, words)) == [1]
+    assert turn_starts((attached, read, words)) == [2]

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from handrail.app.mcp_resources import owner_prefix, owns_conversation
-from handrail.config.mcp_settings import ConverseSettings
+from handrail.config.mcp import ConverseSettings
 from handrail.core.confirmation import Confirmation, Decision, Defer
 from handrail.core.context import Context, Principal
 from handrail.core.errors import HandrailError, ToolError, UsageError

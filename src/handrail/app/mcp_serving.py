@@ -14,7 +14,7 @@ from handrail.app.converse import ConverseTool
 from handrail.app.mcp_resources import ConversationResources, CurrentCaller, ProofResources
 from handrail.app.models import open_model
 from handrail.app.person import Person
-from handrail.config.mcp_settings import PromptSettings, ServeSettings
+from handrail.config.mcp import PromptSettings, ServeSettings
 from handrail.config.values import Config
 from handrail.core.context import LOCAL, Principal
 from handrail.mcp.server.client_approver import ClientApprover

@@ -12,7 +12,7 @@ from handrail.app.models import open_model
 from handrail.app.person import Person, endpoint_description
 from handrail.config.approvals import FilePins, unapproved_reason
 from handrail.config.approvals_file import ServerApproval
-from handrail.config.mcp_settings import McpSettings, SummarizeSettings
+from handrail.config.mcp import McpSettings, SummarizeSettings
 from handrail.config.tools import files_of
 from handrail.config.values import Config
 from handrail.config.watch import config_files as watched

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from handrail.config import load, mcp, network, rlm, standard
-from handrail.config.mcp_settings import ConverseSettings, ServeSettings
+from handrail.config.mcp import ConverseSettings, ServeSettings
 from handrail.config.setting_kinds import FLAG, Kinds
 from handrail.config.values import Config, LlmSettings
 from handrail.library.summarization.fold import SummarizationSettings

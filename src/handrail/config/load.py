@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
 
-from handrail.config.mcp import read_serve, read_servers, refuse_secrets
-from handrail.config.mcp_settings import McpSettings, ServeSettings
+from handrail.config.mcp import McpSettings, ServeSettings, read_serve, read_servers, refuse_secrets
 from handrail.config.network import read_node, read_services
 from handrail.config.rlm import read_rlm
 from handrail.config.setting_kinds import AMOUNT, FLAG, JSON, SECONDS, SECRET, TEXT, TEXTS, Kinds, choice, count, stated

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from handrail.config.mcp_settings import McpSettings, ServeSettings
+from handrail.config.mcp import McpSettings, ServeSettings
 from handrail.config.network import NodeSettings, ServiceSettings
 from handrail.config.python_files import python_files
 from handrail.config.values import LOCAL, Config, LlmSettings, ModelSettings

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from handrail.config.mcp_settings import StandardSettings, SummarizeSettings
+from handrail.config.mcp import StandardSettings, SummarizeSettings
 from handrail.config.setting_kinds import FLAG, JSON, SECONDS, TEXT, TEXTS, Kinds, SettingKind, count, stated
 from handrail.config.variables import expanded_path
 from handrail.core.errors import UsageError

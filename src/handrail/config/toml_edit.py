@@ -134,7 +134,6 @@ def _in_table(text: _TomlLines, table: Path, key: str, value: str) -> Iterator[s
 
 
 def _in_line(text: _TomlLines, table: Path, key: str, value: str) -> Iterator[str]:
-    """In a table between braces."""
     pair = text.layout.pairs.get(table)
     if pair is not None:
         inside = text.text[pair.value + 1 : pair.end - 1].strip()
@@ -155,7 +154,6 @@ def _beside(text: _TomlLines, table: Path, key: str, value: str) -> Iterator[str
 
 
 def _at_the_end(text: _TomlLines, table: Path, key: str, value: str) -> Iterator[str]:
-    """Under a header of its own."""
     begun = text.text.rstrip()
     yield (f"{begun}\n\n" if begun else "") + f"[{_dotted(table)}]\n{toml_key(key)} = {value}\n"
 

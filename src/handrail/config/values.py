@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from handrail.config.mcp_settings import McpSettings, ServeSettings, StandardSettings
+from handrail.config.mcp import McpSettings, ServeSettings, StandardSettings
 from handrail.config.network import NodeSettings, ServiceSettings
 from handrail.config.rlm import RlmSettings
 from handrail.execute.policy import Policy

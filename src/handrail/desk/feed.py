@@ -12,7 +12,6 @@ from collections.abc import AsyncGenerator, Callable
 from itertools import islice
 from typing import Any
 
-from handrail.core.bounded_memory import BoundedMemory
 from handrail.desk.values import ConversationEvent, ConversationSnapshot
 
 _REMEMBERED = 2048
@@ -87,49 +86,64 @@ class ConversationFeed:
         self._news = asyncio.Event()
 
 
+class LatestNews:
+    """What one listener was not told yet. Of each thing only the latest: nobody waits for a listener that is slow."""
+
+    def __init__(self, most: int = 1024) -> None:
+        self._most = most
+        self._waiting: dict[tuple[str, str], Any] = {}
+        self._news = asyncio.Event()
+        self._over = False
+
+    def put(self, event: str, key: str, data: Any) -> None:
+        """What has the same event and key as something that was not heard yet takes its place."""
+        self._waiting.pop((event, key), None)
+        self._waiting[event, key] = data
+        if len(self._waiting) > self._most:
+            del self._waiting[next(iter(self._waiting))]
+        self._news.set()
+
+    def end(self) -> None:
+        self._over = True
+        self._news.set()
+
+    async def next(self) -> tuple[str, Any] | None:
+        """The next event and its data; None at the end."""
+        while not self._waiting:
+            if self._over:
+                return None
+            self._news.clear()
+            await self._news.wait()
+        event, key = next(iter(self._waiting))
+        return event, self._waiting.pop((event, key))
+
+
 class DeskNews:
-    """Of all conversations, to any number of watchers."""
+    """Publishes news of all conversations to any number of watchers."""
 
     def __init__(self) -> None:
-        self._watchers: list[_NewsWatcher] = []
+        self._watchers: list[LatestNews] = []
         self._over = False
 
     def tell(self, event: str, key: str, data: Any) -> None:
-        """What has the same event and key as something that was not heard yet takes its place."""
         for watcher in self._watchers:
-            watcher.put((event, key), data)
+            watcher.put(event, key, data)
 
     async def watch(self, first: Callable[[], list[tuple[str, Any]]]) -> AsyncGenerator[tuple[str, Any], None]:
         """What there is already, then what happens, until it is closed."""
-        watcher = _NewsWatcher()
+        watcher = LatestNews()
         self._watchers.append(watcher)
+        if self._over:
+            watcher.end()
         try:
             for told in first():
                 yield told
-            while not self._over:
-                for told in watcher.take():
-                    yield told
-                await watcher.news.wait()
+            while (news := await watcher.next()) is not None:
+                yield news
         finally:
             self._watchers.remove(watcher)
 
     def close(self) -> None:
         self._over = True
         for watcher in self._watchers:
-            watcher.news.set()
-
-
-class _NewsWatcher:
-    def __init__(self, most: int = 1024) -> None:
-        self.news = asyncio.Event()
-        self._waiting = BoundedMemory[tuple[str, str], Any](most)
-
-    def put(self, key: tuple[str, str], data: Any) -> None:
-        self._waiting[key] = data
-        self.news.set()
-
-    def take(self) -> list[tuple[str, Any]]:
-        found = [(event, data) for (event, _), data in self._waiting.items()]
-        self._waiting.clear()
-        self.news.clear()
-        return found
+            watcher.end()

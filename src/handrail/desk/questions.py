@@ -35,8 +35,6 @@ _NAME = 60
 
 
 class _AttendedRun(Struct, frozen=True):
-    """A run that somebody looks at."""
-
     conversation: str
     listen: Listen
     name: str
@@ -44,8 +42,6 @@ class _AttendedRun(Struct, frozen=True):
 
 
 class _PendingQuestion(Struct, frozen=True):
-    """A question that waits."""
-
     shown: dict[str, DeskQuestion]
     """As it is put in each run that it may be about."""
     rules: tuple[str, ...]

@@ -19,7 +19,7 @@ from handrail.core.errors import HandrailError, UnknownTool, UsageError
 from handrail.core.events import CallRequested, CallSettled, Event
 from handrail.core.ids import NewId, new_id
 from handrail.core.jsontext import JSONTextError, parse_object
-from handrail.desk.feed import DeskNews
+from handrail.desk.feed import DeskNews, LatestNews
 from handrail.desk.live_turn import TurnAssembler
 from handrail.desk.message_view import MessageView
 from handrail.desk.questions import PendingQuestions
@@ -95,7 +95,7 @@ class ToolTrial:
         self._news = news
         self._asks = call
         self._turn = TurnAssembler(MessageView(app.tools), begun=app.executor.runs.now())
-        self._followers: list[_TrialFrames] = []
+        self._followers: list[LatestNews] = []
         requested = self._turn.take(CallRequested(call=call))
         assert requested is not None
         self.call = replace(requested, run=run)
@@ -113,7 +113,7 @@ class ToolTrial:
         Raises:
             JournalError: The record cannot be kept, so nothing runs.
         """
-        frames = _TrialFrames()
+        frames = LatestNews()
         frames.put("call", self.call.call_id, self.call)
         for question in self._asking.of(self.run):
             frames.put("question", question.request, question)
@@ -141,7 +141,6 @@ class ToolTrial:
             await self._emit(_settled(self.run, app.executor.runs.now(), result))  # what waits for a word has no entry
 
     async def _end(self) -> None:
-        """Nobody cancels it."""
         await asyncio.wait({self._work})
         self._problem = None if self._work.cancelled() else self._work.exception()
         try:
@@ -191,31 +190,3 @@ def _settled(run: str, at: int, result: ToolResult) -> CallSettled:
         ran=False,
         result=result,
     )
-
-
-class _TrialFrames:
-    """What was not read yet. Of each thing only the latest: a tool that tells much is not waited for."""
-
-    def __init__(self) -> None:
-        self._waiting: dict[tuple[str, str], Any] = {}
-        self._news = asyncio.Event()
-        self._over = False
-
-    def put(self, event: str, key: str, data: Any) -> None:
-        self._waiting.pop((event, key), None)
-        self._waiting[event, key] = data
-        self._news.set()
-
-    def end(self) -> None:
-        self._over = True
-        self._news.set()
-
-    async def next(self) -> Frame | None:
-        """None is the end."""
-        while not self._waiting:
-            if self._over:
-                return None
-            self._news.clear()
-            await self._news.wait()
-        event, key = next(iter(self._waiting))
-        return event, self._waiting.pop((event, key))

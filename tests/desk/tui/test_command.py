@@ -9,7 +9,7 @@ import pytest
 
 from handrail.core.errors import UsageError
 from handrail.core.messages import AssistantMessage, Conversation
-from handrail.desk.tui.files import read_attachment, read_named_file, write_new
+from handrail.desk.tui.dialogs import read_attachment, read_named_file, write_new
 from handrail.desk.views.journal_index import JournalIndex
 from handrail.sessions.store.conversations import ConversationStore
 from tests.cli.journal_fixtures import command, environment

@@ -17,7 +17,7 @@ from handrail.cli.output.view import tell
 from handrail.cli.run_options import CliSetup, RunOptions, configured, rule_option, with_tools
 from handrail.cli.serve import listen_address
 from handrail.cli.terminal.person import terminal_person
-from handrail.config.mcp_settings import ConverseSettings, ServeSettings
+from handrail.config.mcp import ConverseSettings, ServeSettings
 from handrail.core.errors import UsageError
 from handrail.mcp.import_errors import import_failure
 

@@ -15,7 +15,7 @@ from handrail.cli.run_options import CliSetup
 from handrail.cli.terminal.approver import TerminalApprover
 from handrail.config.approvals import unapproved_reason
 from handrail.config.load import find_config, load_config
-from handrail.config.mcp_settings import McpSettings
+from handrail.config.mcp import McpSettings
 from handrail.config.values import Config
 from handrail.core.errors import ConfigError, McpError, UsageError
 from handrail.execute.confirm import DeferAll

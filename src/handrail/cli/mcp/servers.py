@@ -19,7 +19,7 @@ from handrail.cli.output.timeline import print_fields
 from handrail.cli.output.view import answer, columns, table, tell
 from handrail.cli.run_options import CliSetup, configured
 from handrail.cli.terminal.person import terminal_person
-from handrail.config.mcp_settings import McpSettings
+from handrail.config.mcp import McpSettings
 from handrail.core.errors import ConfigError, McpError
 from handrail.tools.finder import description_line
 

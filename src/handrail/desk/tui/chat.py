@@ -27,9 +27,9 @@ from handrail.desk.tui.dialogs import (
     list_undo_points,
     pick_ensembles,
     pick_model,
+    read_attachment,
     save_download,
 )
-from handrail.desk.tui.files import read_attachment
 from handrail.desk.tui.formatting import attempt, count_text, line, plain, succeeded
 from handrail.desk.tui.question import QuestionScreen
 from handrail.desk.tui.transcript import PIECE, TranscriptView

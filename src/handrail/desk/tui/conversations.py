@@ -14,8 +14,7 @@ from textual.widgets import Footer, Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from handrail.desk.desk import Desk
-from handrail.desk.tui.dialogs import ConfirmDialog, LineDialog, save_download
-from handrail.desk.tui.files import read_named_file
+from handrail.desk.tui.dialogs import ConfirmDialog, LineDialog, read_named_file, save_download
 from handrail.desk.tui.formatting import MUTED, attempt, count_text, line, moment
 from handrail.desk.values import ConversationSummary
 
