@@ -160,12 +160,7 @@ async def test_a_limit_that_is_an_error_ends_the_stream_after_the_results() -> N
 
     events = await told(model, limits=Limits(iterations=1, on_limit="error"))
 
-    assert [type(event).__name__ for event in events] == [
-        "Started",
-        "ToolCallStreamEvent",
-        "ToolResultStreamEvent",
-        "Error",
-    ]
+    assert [type(event) for event in events] == [Started, ToolCallStreamEvent, ToolResultStreamEvent, Error]
     last = events[-1]
     assert isinstance(last, Error)
     assert last.code == "LIMIT"
@@ -186,7 +181,7 @@ async def test_a_side_effect_that_waits_for_a_person_is_answered_on_the_stream_t
         events = [event async for event in nrv_client.stream("go")]
 
     assert [payload["error"]["code"] for payload in payloads(events)] == ["CONFIRMATION_REQUIRED"]
-    assert [type(event).__name__ for event in events][1:4] == ["ToolCallStreamEvent", "ToolResultStreamEvent", "Token"]
+    assert [type(event).__name__ for event in events][1:4] == ["ToolCall", "ToolResult", "Token"]
 
 
 async def test_closing_the_stream_cancels_the_task_and_leaves_no_tool_running() -> None:

@@ -178,6 +178,8 @@ class Error(Struct, frozen=True, tag="Error", omit_defaults=True):
     retry_after_ms: int | None = None
 
 
+# The document calls them so, and programs look at the name of an event's type.
+ToolCallStreamEvent.__name__, ToolResultStreamEvent.__name__ = "ToolCall", "ToolResult"
 StreamEvent = Started | Token | ToolCallStreamEvent | ToolResultStreamEvent | Metrics | Completed | Error
 
 _FINISH = {"end": "stop", "max_tokens": "length", "stop_sequence": "stop", "refusal": "content_filter"}
