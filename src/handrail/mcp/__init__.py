@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         ServerQuestionHandler as ServerQuestionHandler,
     )
     from handrail.mcp.client.sign_in import SignIn as SignIn
+    from handrail.mcp.client.tool_listing import McpToolTerms as McpToolTerms
     from handrail.mcp.server.client_approver import ClientApprover as ClientApprover
     from handrail.mcp.server.client_questions import (
         ClientAsk as ClientAsk,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from handrail.mcp.values import (
         HttpEndpoint as HttpEndpoint,
         McpBounds as McpBounds,
+        McpLinkTerms as McpLinkTerms,
         OAuth as OAuth,
         Pins as Pins,
         RemotePrompt as RemotePrompt,
@@ -54,14 +56,15 @@ export_lazily(
             "ApproverQuestionHandler ElicitationReply SamplingReply ServerQuestionHandler"
         ),
         "handrail.mcp.client.sign_in": "SignIn",
+        "handrail.mcp.client.tool_listing": "McpToolTerms",
         "handrail.mcp.server.client_approver": "ClientApprover",
         "handrail.mcp.server.client_questions": "ClientAsk ElicitQuestion RootsQuestion SampleQuestion",
         "handrail.mcp.server.definition": "McpServerDefinition PromptArgument PromptMessage ServedPrompt",
         "handrail.mcp.server.http": "serve_http",
         "handrail.mcp.server.stdio": "serve_stdio",
         "handrail.mcp.values": (
-            "HttpEndpoint McpBounds OAuth Pins RemotePrompt RemoteResource RemoteTool ResourceBody ServerFacts "
-            "StdioEndpoint"
+            "HttpEndpoint McpBounds McpLinkTerms OAuth Pins RemotePrompt RemoteResource RemoteTool ResourceBody "
+            "ServerFacts StdioEndpoint"
         ),
     },
 )
