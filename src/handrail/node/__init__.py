@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from handrail.node.capability_tools import wire_error as wire_error
     from handrail.node.chat.tool_executor import ToolExecutor as ToolExecutor
     from handrail.node.gateways.gateway import Gateway as Gateway, GatewayModel as GatewayModel
-    from handrail.node.http.bus import HttpBus as HttpBus
+    from handrail.node.http.bus import HttpBus as HttpBus, HttpPace as HttpPace
     from handrail.node.nats.bus import NatsBus as NatsBus
     from handrail.node.nats.door import NatsDoor as NatsDoor
     from handrail.node.nats.pace import NatsPace as NatsPace
@@ -55,7 +55,7 @@ export_lazily(
         "handrail.node.capability_tools": "wire_error",
         "handrail.node.chat.tool_executor": "ToolExecutor",
         "handrail.node.gateways.gateway": "Gateway GatewayModel",
-        "handrail.node.http.bus": "HttpBus",
+        "handrail.node.http.bus": "HttpBus HttpPace",
         "handrail.node.nats.bus": "NatsBus",
         "handrail.node.nats.door": "NatsDoor",
         "handrail.node.nats.pace": "NatsPace",
