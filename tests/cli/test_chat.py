@@ -118,6 +118,25 @@ def test_a_conversation_can_be_saved(folder: Path) -> None:
     assert store.load(saved.id).text == "Hello!"
 
 
+def test_a_fork_in_which_nothing_was_said_yet_can_be_saved(folder: Path) -> None:
+    answered, told = chat("hello", "/fork", "/save", "hello again")
+
+    store = ConversationStore(folder / ".handrail")
+    (saved,) = store.list()
+    assert (answered, saved.id, saved.title) == (HELLO * 2, run_of(told), "hello")
+    assert f"Saved as {saved.id} (hello) in " in told
+    assert len(store.load(saved.id)) == 4
+
+
+def test_a_conversation_that_was_gone_on_with_can_be_saved_as_it_is(folder: Path) -> None:
+    _, told = chat("hello")
+
+    run("chat", run_of(told), *WITH, text="/save\n")
+
+    (saved,) = ConversationStore(folder / ".handrail").list()
+    assert (saved.id, saved.title, saved.messages) == (run_of(told), "hello", 2)
+
+
 def test_nothing_is_kept_beside_the_record_until_a_person_saves_it(folder: Path) -> None:
     chat("hello", "/undo", "hello again", "/fork", "hello once more")
 

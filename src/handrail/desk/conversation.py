@@ -58,13 +58,15 @@ _ONCE = 64
 
 
 class DeskConversation:
-    def __init__(self, around: DeskContext, about: ConversationMetadata, conversation: Conversation) -> None:
+    def __init__(
+        self, around: DeskContext, about: ConversationMetadata, conversation: Conversation, *, is_kept: bool = True
+    ) -> None:
         self.id = about.id
         self.conversation = conversation
         self.chosen = about.chosen
         self.alert: Alert | None = None
         self.feed = ConversationFeed(around.clock.now())
-        self.kept = SavedConversation(around.store, about, conversation)
+        self.kept = SavedConversation(around.store, about, conversation, is_kept=is_kept)
         self.around = around
         self._alerts = Alerts(about.id, around.clock, around.new_id)
         self.turn: TurnAssembler | None = None

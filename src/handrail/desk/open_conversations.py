@@ -82,8 +82,8 @@ class OpenConversations:
                 self._store.save, id, masked, title=title, forked_from=forked_from, chosen=chosen
             )
         self._let_go_of_idle()
-        talk = self._talks[id] = DeskConversation(self._around, about, conversation)
-        talk.kept.is_kept = self._around.terms.saves
+        talk = DeskConversation(self._around, about, conversation, is_kept=self._around.terms.saves)
+        self._talks[id] = talk
         talk.tell_news()
         return id
 

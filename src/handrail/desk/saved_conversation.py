@@ -21,17 +21,19 @@ _TITLE = 200
 
 
 class SavedConversation:
-    def __init__(self, store: ConversationStore, about: ConversationMetadata, conversation: Conversation) -> None:
+    def __init__(
+        self, store: ConversationStore, about: ConversationMetadata, conversation: Conversation, *, is_kept: bool
+    ) -> None:
         self.about = about
         """As it was last saved."""
-        self.is_kept = True
+        self.is_kept = is_kept
         """Whether it is on disk, or is to be with the next save."""
         self.title: str | None = None
         """One that the next save sets; None leaves the one that it has, or takes its first words."""
         self.is_gone = False
         """Whether the conversation was deleted; it is never saved again."""
         self._store = store
-        self._saved = conversation, about.chosen
+        self._saved = (conversation, about.chosen) if is_kept else None
         self._one_at_a_time = asyncio.Lock()
 
     @property
@@ -55,7 +57,7 @@ class SavedConversation:
         self.about, self._saved = about, (conversation, about.chosen)
 
     def _has(self, conversation: Conversation, chosen: ConversationChoices) -> bool:
-        return self._saved[0] is conversation and self._saved[1] == chosen
+        return self._saved is not None and self._saved[0] is conversation and self._saved[1] == chosen
 
     async def _save(self, conversation: Conversation, masked: tuple[Message, ...], chosen: ConversationChoices) -> None:
         store, id, title = self._store, self.about.id, self.title
