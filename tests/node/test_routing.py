@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Unpack
 
 import pytest
 
 from handrail import CapabilityBus
+from handrail.core.canonical import canonical_json
 from handrail.core.errors import BusError, UsageError
-from handrail.node.bus.interfaces import CapabilityOffer
+from handrail.node.bus.interfaces import CallOptions, CapabilityOffer
+from handrail.node.bus.provider_health import LEAST
 from handrail.node.bus.request import RouteRequest
 from handrail.node.bus.stream_frame import StreamFrame
 from handrail.testing.clock import FixedClock
@@ -127,6 +129,29 @@ async def test_what_callers_do_wrong_is_no_failure_of_the_node(scene: Scene) -> 
     offer(node, "slow.wait", held, timeout_seconds=PATIENCE)
     for _ in range(6):
         assert (await failure(node, "slow.wait", timeout_seconds=0.001)).code == "timeout"
+
+
+class EncodingNode(Node):
+    """A node that is reached by a wire, which carries JSON."""
+
+    async def call(
+        self, capability: str, version_req: Any, body: Mapping[str, Any], **options: Unpack[CallOptions]
+    ) -> dict[str, Any]:
+        canonical_json(body)
+        return await super().call(capability, version_req, body, **options)
+
+
+async def test_what_cannot_be_sent_is_no_failure_of_the_node_it_was_for(scene: Scene) -> None:
+    far = EncodingNode("far", clock=scene.clock)
+    scene.nodes.append(far)
+    await scene.here.connect(far)
+
+    for _ in range(2 * LEAST):
+        with pytest.raises(TypeError, match="not a JSON value"):
+            await asked(scene.here, body={"input": {"when": object()}})
+
+    assert await asked(scene.here) == "far"
+    assert far.runs == 1
 
 
 async def test_what_a_node_said_is_not_believed_for_longer_than_a_minute(scene: Scene) -> None:
