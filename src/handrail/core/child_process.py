@@ -50,10 +50,19 @@ def signal_group(pid: int, number: int) -> None:
         os.killpg(pid, number)
 
 
+def kill_group(process: subprocess.Popen[bytes] | asyncio.subprocess.Process) -> None:
+    """Kill a process that leads its group, and all that it started; the process alone where there are no groups."""
+    if hasattr(os, "killpg"):
+        signal_group(process.pid, signal.SIGKILL)
+    else:
+        with suppress(ProcessLookupError):
+            process.kill()
+
+
 def kill_and_reap(process: subprocess.Popen[bytes]) -> None:
     """End a process with its group, unless it has ended, and wait for it."""
     if process.poll() is None:
-        signal_group(process.pid, signal.SIGKILL)
+        kill_group(process)
     process.wait()
 
 
@@ -145,6 +154,6 @@ async def ask_program(argv: Sequence[str], data: bytes, seconds: float, **option
             output, _ = await process.communicate(data)
     finally:
         if process.returncode is None:
-            signal_group(process.pid, signal.SIGKILL)
+            kill_group(process)
             await process.wait()
     return process.returncode or 0, output

@@ -1,0 +1,71 @@
+"""Programs that we start end with whoever asked for them, on every system."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from handrail.core.child_process import ask_program, kill_and_reap
+
+HANGS = (sys.executable, "-c", "import os; os.read(os.pipe()[0], 1)")
+"""It waits for ever for what nobody writes."""
+
+
+@pytest.fixture(params=["groups", "no groups"])
+def groups(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows has no groups of processes."""
+    if request.param == "no groups":
+        monkeypatch.delattr(os, "killpg")
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[asyncio.subprocess.Process]:
+    found: list[asyncio.subprocess.Process] = []
+    start = asyncio.create_subprocess_exec
+
+    async def remembered(*command: Any, **options: Any) -> asyncio.subprocess.Process:
+        found.append(await start(*command, **options))
+        return found[-1]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", remembered)
+    return found
+
+
+def assert_gone(pid: int) -> None:
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+@pytest.mark.usefixtures("groups")
+def test_a_program_is_ended_and_leaves_no_zombie() -> None:
+    process = subprocess.Popen(HANGS, start_new_session=True)
+
+    kill_and_reap(process)
+
+    assert_gone(process.pid)
+
+
+@pytest.mark.usefixtures("groups")
+async def test_a_program_that_takes_too_long_is_ended(started: list[asyncio.subprocess.Process]) -> None:
+    with pytest.raises(TimeoutError):
+        await ask_program(HANGS, b"", 0.05)
+
+    assert_gone(started[0].pid)
+
+
+@pytest.mark.usefixtures("groups")
+async def test_a_program_that_nobody_waits_for_is_ended(started: list[asyncio.subprocess.Process]) -> None:
+    asking = asyncio.create_task(ask_program(HANGS, b"", 60))
+    while not started:
+        await asyncio.sleep(0)
+
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+
+    assert_gone(started[0].pid)
