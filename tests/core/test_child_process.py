@@ -23,14 +23,24 @@ def groups(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.delattr(os, "killpg")
 
 
+class StartedProgram:
+    """The program that asyncio was told to start last."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+        self.pid = 0
+
+
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[asyncio.subprocess.Process]:
-    found: list[asyncio.subprocess.Process] = []
+def started(monkeypatch: pytest.MonkeyPatch) -> StartedProgram:
+    found = StartedProgram()
     start = asyncio.create_subprocess_exec
 
     async def remembered(*command: Any, **options: Any) -> asyncio.subprocess.Process:
-        found.append(await start(*command, **options))
-        return found[-1]
+        process = await start(*command, **options)
+        found.pid = process.pid
+        found.begun.set()
+        return process
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", remembered)
     return found
@@ -51,21 +61,20 @@ def test_a_program_is_ended_and_leaves_no_zombie() -> None:
 
 
 @pytest.mark.usefixtures("groups")
-async def test_a_program_that_takes_too_long_is_ended(started: list[asyncio.subprocess.Process]) -> None:
+async def test_a_program_that_takes_too_long_is_ended(started: StartedProgram) -> None:
     with pytest.raises(TimeoutError):
         await ask_program(HANGS, b"", 0.05)
 
-    assert_gone(started[0].pid)
+    assert_gone(started.pid)
 
 
 @pytest.mark.usefixtures("groups")
-async def test_a_program_that_nobody_waits_for_is_ended(started: list[asyncio.subprocess.Process]) -> None:
+async def test_a_program_that_nobody_waits_for_is_ended(started: StartedProgram) -> None:
     asking = asyncio.create_task(ask_program(HANGS, b"", 60))
-    while not started:
-        await asyncio.sleep(0)
+    await started.begun.wait()
 
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
 
-    assert_gone(started[0].pid)
+    assert_gone(started.pid)
