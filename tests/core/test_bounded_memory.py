@@ -116,3 +116,24 @@ def test_a_key_that_is_not_there_is_an_error_or_a_default() -> None:
     assert (memory.get("a"), memory.get("a", 7), memory.pop("a", 8)) == (None, 7, 8)
     with pytest.raises(KeyError):
         memory["a"]
+
+
+def test_what_could_not_be_put_away_is_kept_and_goes_the_next_time() -> None:
+    gone: list[str] = []
+    fails = [True]
+
+    def put_away(key: str, value: str) -> None:
+        if fails:
+            fails.pop()
+            raise PermissionError("in use")
+        gone.append(key)
+
+    memory = BoundedMemory[str, str](weight=len, most_weight=10, keep_newest=True, on_forget=put_away)
+    memory["a"] = "x" * 8
+    with pytest.raises(PermissionError):
+        memory["b"] = "x" * 8
+    assert (list(memory), memory.weight) == (["a", "b"], 16)
+
+    memory["c"] = "x" * 8
+
+    assert (gone, list(memory), memory.weight) == (["a", "b"], ["c"], 8)

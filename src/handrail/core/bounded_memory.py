@@ -136,10 +136,9 @@ class BoundedMemory(Generic[K, V]):
             self._drop(key)
 
     def _drop(self, key: K) -> None:
-        entry = self._entries.pop(key)
-        self.weight -= entry.weight
         if self._on_forget is not None:
-            self._on_forget(key, entry.value)
+            self._on_forget(key, self._entries[key].value)  # if that fails the entry stays, and goes the next time
+        self.pop(key, None)
 
     def _is_old(self, entry: _Entry[V]) -> bool:
         return self._seconds is not None and self._now() - entry.since >= self._seconds
