@@ -64,6 +64,7 @@ from handrail import Invocation
 from handrail.core.redact import Secret
 
 notes = []
+entered = []
 left = []
 go_on = asyncio.Event()
 
@@ -91,6 +92,7 @@ async def climb(invocation: Invocation) -> str:
     return "<script>alert(1)</script>"
 
 async def stay() -> str:
+    entered.append(True)
     try:
         await asyncio.Event().wait()
     finally:

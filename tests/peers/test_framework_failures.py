@@ -329,7 +329,7 @@ from handrail import Context, Conversation, Executor, Policy, tool
 from handrail.journal.journal import SqliteJournal
 from handrail.run.history import conversation_of
 from handrail.run.runner import Runner
-from handrail.testing.script import Call, ReplyLine, Script, ScriptFile
+from handrail.testing.script import ReplyLine, Script, ScriptedCall, ScriptFile
 
 folder, first = sys.argv[1], sys.argv[2] == "first"
 settled = asyncio.Event()
@@ -359,7 +359,7 @@ async def main():
     async with await SqliteJournal.open(folder + "/journal.db") as journal:
         async with Executor([a, b], journal=journal, policy=Policy(confirm_side_effects=False)) as executor:
             said = conversation_of(await journal.history("run-1")) or Conversation().say("go")
-            script = Script((ReplyLine(calls=(Call("a"), Call("b"))), ReplyLine(text="done")))
+            script = Script((ReplyLine(calls=(ScriptedCall("a"), ScriptedCall("b"))), ReplyLine(text="done")))
             said = await Runner(ScriptFile(script), executor).run(said, Context(run="run-1"), emit)
             results = [each.result for each in said.messages if hasattr(each, "result")]
             print([[each.outcome, each.content] for each in results], said.text)

@@ -52,7 +52,7 @@
 
 /**
  * One source in the list below a reply.
- * @typedef {object} Source
+ * @typedef {object} FootnoteSource
  * @property {number} number
  * @property {string} [title]
  * @property {string} [url] As the service wrote it; only if `host` is set may it be made a link.
@@ -62,7 +62,7 @@
 
 /**
  * A number in the text.
- * @typedef {object} Mark
+ * @typedef {object} FootnoteMark
  * @property {number} at The character before which it stands.
  * @property {number} number
  */
@@ -88,8 +88,8 @@
  * @property {string | null} [reused_from]
  * @property {string[]} [notes] What else there is to say of a result, as that a person changed the arguments.
  * @property {boolean} [side_effects]
- * @property {Source[]} [sources] Of a reply: what it cites.
- * @property {Mark[]} [marks] Where the numbers of the sources stand in all of its text.
+ * @property {FootnoteSource[]} [sources] Of a reply: what it cites.
+ * @property {FootnoteMark[]} [marks] Where the numbers of the sources stand in all of its text.
  * @property {number} [more_sources] How many sources are not listed.
  * @property {ShownServiceCall[]} [service_calls] Of a reply: what its service ran.
  */

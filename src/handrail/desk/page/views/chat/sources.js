@@ -1,13 +1,13 @@
 /** What a reply cites: numbers in its text, and the list of sources below it. A link says where it leads. */
 
-/** @import { Mark, Source } from "../../values.js" */
+/** @import { FootnoteMark, FootnoteSource } from "../../values.js" */
 
 import { h } from "../../dom.js";
 import { sourceMark } from "../../inline.js";
 import { visible } from "../../text.js";
 import { count, t } from "../../words.js";
 
-/** The text with the numbers of its sources, as `drawn` draws them. @param {string} text @param {Mark[]} marks */
+/** The text with the numbers of its sources, as `drawn` draws them. @param {string} text @param {FootnoteMark[]} marks */
 export function withSourceMarks(text, marks) {
   const pieces = [];
   let before = 0;
@@ -19,7 +19,7 @@ export function withSourceMarks(text, marks) {
   return [...pieces, text.slice(before)].join("");
 }
 
-/** @param {Source[]} sources @param {number} more How many are not listed. */
+/** @param {FootnoteSource[]} sources @param {number} more How many are not listed. */
 export function sourceList(sources, more) {
   if (!sources.length) return null;
   return h(
@@ -40,7 +40,7 @@ export function toSource(event) {
   found?.querySelector("a")?.focus();
 }
 
-/** @param {Source} source */
+/** @param {FootnoteSource} source */
 function one({ number, title = "", url = "", host = "", quote = "" }) {
   const address = host ? webAddress(url) : null;
   const words = visible(title.trim() || (address ? address.host + address.pathname : url) || t("chat.sources.untitled"));
