@@ -10,8 +10,27 @@ from handrail.sessions.store.conversations import ConversationStore
 from tests.cli.journal_fixtures import Journal, lines, run
 from tests.cli.pages import PAGE
 from tests.cli.terminal_fixtures import WITH, configure, dialogue, lines_of, run_of
+from tests.replies import HELLO as REPLY_HELLO, calls
 
 HELLO = "Hello!\n"
+SLOW_TO_END = '''
+import asyncio
+
+from handrail import tool
+
+
+@tool(side_effects=False)
+async def wait() -> str:
+    """Wait, and take a while to end."""
+    print("under way", flush=True)
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        # Not from here: a Ctrl-C that comes while this runs would end it.
+        asyncio.get_running_loop().call_later(0.01, lambda: print("ending", flush=True))
+        await asyncio.Event().wait()
+    return "waited"
+'''
 
 
 def chat(*typed: str) -> tuple[str, str]:
@@ -212,6 +231,24 @@ def test_on_a_terminal_ctrl_c_ends_the_turn_and_the_conversation_goes_on(folder:
 
     assert code == 0
     assert "/undo takes the turn back" in shown
+
+
+def test_on_a_terminal_a_second_ctrl_c_leaves_a_conversation_that_goes_on(folder: Path) -> None:
+    (folder / "slow_tools.py").write_text(SLOW_TO_END)
+    (folder / "slow.toml").write_text(calls("wait", "wait", then="Waited.") + REPLY_HELLO)
+    code, shown = dialogue(
+        ["chat", "-m", "scripted:slow.toml", "--tools", "slow_tools.py"],
+        ("> ", "wait\n"),
+        ("under way", "^C"),
+        ("ending", "^C"),
+        ("(stopped", ""),
+        ("> ", "hello\n"),
+        ("Hello!", ""),
+        ("> ", "\x04"),
+    )
+
+    assert code == 0
+    assert "a turn is under way" not in shown
 
 
 def test_on_a_terminal_ctrl_c_at_the_prompt_does_not_leave(folder: Path) -> None:

@@ -53,6 +53,8 @@ class CliChat:
             if said is None:
                 return
             try:
+                # A second Ctrl-C leaves a turn that has not ended yet; nothing of it runs while a line is read.
+                loop.run(self.desk.stop(self.run))
                 words = do(self, loop, said) if is_command(said) else said.replace("//", "/", said.startswith("//"))
                 if words is not None and words.strip():
                     self._turn(loop, words)
@@ -106,6 +108,7 @@ class CliChat:
 
     async def leave(self, reason: str = "done") -> None:
         """End the run, unless one of its calls waits."""
+        await self.desk.stop(self.run)
         if not self.waits:
             await self.app.executor.finish(self.run, reason)
         self.waits = False
