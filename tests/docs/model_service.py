@@ -20,7 +20,7 @@ import pytest
 from msgspec.structs import replace
 
 from handrail.models.api_keys import key_variables
-from handrail.sessions.create import SERVICES
+from handrail.models.services import SERVICES
 from tests.docs.pages import Page
 from tests.wires.scripted_service import KINDS, frame
 from tests.wires.wire_dialogue import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from handrail.sessions.create import SERVICES
+from handrail.models.services import SERVICES
 from tests.wires.recording_player import recordings
 from tests.wires.service_evidence import REAL_SERVERS, ROOT, service_of, sources, table, table_of_page
 

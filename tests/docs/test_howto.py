@@ -10,7 +10,7 @@ import pytest
 from handrail.config.load import load_config
 from handrail.config.network import NodeSettings
 from handrail.models.codec_table import CODECS
-from handrail.sessions.create import SERVICES
+from handrail.models.services import SERVICES
 from tests.docs.model_service import service_named
 from tests.docs.pages import Page, pages
 

@@ -12,7 +12,8 @@ import pytest
 from handrail import ToolDefinition
 from handrail.core.errors import ModelUnavailable, UsageError
 from handrail.models.retry_policy import NO_RETRIES
-from handrail.sessions.create import GROUP, SERVICES, create_llm, service_names
+from handrail.models.services import SERVICES
+from handrail.sessions.create import GROUP, create_llm, service_names
 from handrail.sessions.tool_requests import ToolCallRequest
 from handrail.testing.model import ScriptedModel, text
 from tests.sessions.wire_replies import CALLS, OBJECT, TEXTS, OneReply

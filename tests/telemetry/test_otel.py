@@ -27,10 +27,11 @@ from handrail.execute.executor import Executor
 from handrail.mcp.client.ensemble import McpEnsemble
 from handrail.mcp.values import StdioEndpoint
 from handrail.models.codec import WireRequest
+from handrail.models.services import SERVICES
 from handrail.models.transport import Endpoint
 from handrail.models.wire_events import WireEvent
 from handrail.run.runner import Runner
-from handrail.sessions.create import SERVICES, create_llm, with_fallback
+from handrail.sessions.create import create_llm, with_fallback
 from handrail.telemetry import OtelTracer
 from handrail.testing.model import ScriptedModel, call, text
 from handrail.tools.registry import prepared_tools

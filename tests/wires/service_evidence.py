@@ -9,7 +9,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from handrail.sessions.create import SERVICES
+from handrail.models.services import SERVICES
 from tests.wires.recording_player import FOLDER, Recording, recordings
 from tests.wires.wire_table import WIRES
 

@@ -51,7 +51,8 @@ def _one(config: Config, name: str, **shared: Any) -> LLM:
 def _made(config: Config, settings: ModelSettings, **shared: Any) -> LLM:
     if settings.provider == SCRIPTED:
         return _scripted(config, settings)
-    from handrail.sessions.create import SERVICES, create_llm
+    from handrail.models.services import SERVICES
+    from handrail.sessions.create import create_llm
 
     return create_llm(
         settings.provider,

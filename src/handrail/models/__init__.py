@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from handrail.models.prompted.formats import FORMATS as FORMATS
     from handrail.models.rate_limit import ServiceRateLimits as ServiceRateLimits
     from handrail.models.retry_policy import RetryPolicy as RetryPolicy
+    from handrail.models.services import SERVICES as SERVICES
     from handrail.models.tool_names import OPENAI_NAMES as OPENAI_NAMES, NameMap as NameMap
     from handrail.models.transport import (
         Endpoint as Endpoint,
@@ -73,6 +74,7 @@ export_lazily(
         "handrail.models.prompted.formats": "FORMATS",
         "handrail.models.rate_limit": "ServiceRateLimits",
         "handrail.models.retry_policy": "RetryPolicy",
+        "handrail.models.services": "SERVICES",
         "handrail.models.tool_names": "NameMap OPENAI_NAMES",
         "handrail.models.transport": "Endpoint HttpTransport TransportBounds",
     },

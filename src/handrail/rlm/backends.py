@@ -11,8 +11,9 @@ from typing import Any
 
 from handrail.core.errors import UsageError
 from handrail.core.ports import Model
+from handrail.models.services import SERVICES
 from handrail.rlm.query.functions import model_of
-from handrail.sessions.create import SERVICES, create_llm
+from handrail.sessions.create import create_llm
 from handrail.sessions.llm import LLM
 
 Backend = str | LLM | Model

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         convert_to_openai_tools as convert_to_openai_tools,
         convert_tools as convert_tools,
     )
-    from handrail.sessions.create import SERVICES as SERVICES, create_llm as create_llm
+    from handrail.sessions.create import create_llm as create_llm
     from handrail.sessions.llm import LLM as LLM
     from handrail.sessions.session import Session as Session, SessionReply as SessionReply
     from handrail.sessions.store.conversations import ConversationStore as ConversationStore
@@ -34,7 +34,7 @@ export_lazily(
             "convert_to_anthropic_tools convert_to_bedrock_tools convert_to_gemini_tools convert_to_ollama_tools "
             "convert_to_openai_responses_tools convert_to_openai_tools convert_tools"
         ),
-        "handrail.sessions.create": "SERVICES create_llm",
+        "handrail.sessions.create": "create_llm",
         "handrail.sessions.llm": "LLM",
         "handrail.sessions.session": "Session SessionReply",
         "handrail.sessions.store.conversations": "ConversationStore",

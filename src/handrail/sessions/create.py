@@ -1,6 +1,6 @@
 """A model by name: `create_llm("anthropic", model="claude-…")`, `create_llm("ollama:llama3.2")`, `create_llm("local")`.
 
-A service is a row of a table. What it needs is imported when it is asked for. Other
+A service is a row of `models/services.py`. What it needs is imported when it is asked for. Other
 packages add services by the entry point `handrail.models`: a function of model,
 key, base_url and options that gives a `Model`.
 """
@@ -23,7 +23,8 @@ from handrail.core.ports import Clock, Model, SystemClock
 from handrail.core.redact import Secret
 from handrail.core.usage_checks import nearest_name_hint
 from handrail.models.codec_table import codec_class
-from handrail.models.service_addresses import CloudEndpoint, Locate, azure_endpoint, vertex_endpoint
+from handrail.models.service_addresses import CloudEndpoint
+from handrail.models.services import BOTOCORE, SERVICES, ModelService
 from handrail.sessions.llm import LLM, CallSettings
 from handrail.sessions.model_names import check_create_arguments, model_name_hint
 
@@ -39,103 +40,6 @@ _SHARED = ("paces", "clock", "chance", "retry")
 """Options that go to the fallbacks of a model too."""
 _TREATMENT = ("headers", "paces", "profile", "requests_per_minute", "retry", "stream", "transport")
 """Options that every service has."""
-
-
-class ModelService(Struct, frozen=True):
-    """Which wire a service speaks, and where it is unless the caller says otherwise."""
-
-    wire: str
-    """A key of `CODECS`."""
-    base_url: str | None
-    model: str | None = None
-    """Where there is only one, or any name will do."""
-    needs_key: bool = True
-    key_of: str | None = None
-    """The service whose key it takes, if that is not its own name."""
-    key_header: str = "authorization"
-    key_prefix: str = "Bearer "
-    transport: tuple[str, str] | None = None
-    """How it is reached, if not over HTTP as the others."""
-    locate: Locate | None = None
-    """Where it is, if each customer has another address."""
-    located_by: tuple[str, ...] = ()
-    """The options that `locate` takes."""
-    profile_of: str | None = None
-    """The service whose models it serves, if they are not its own."""
-    google_tokens: bool = False
-    """Whether google-auth gives tokens to sign in with, where neither a key nor `token` is given."""
-    facts: Mapping[str, Any] = {}
-    """Options of its codec that it always has."""
-
-
-_BOTOCORE = ("handrail.models.bedrock.transport", "BedrockTransport")
-_AZURE: Mapping[str, Any] = {
-    "key_of": "azure",
-    "key_header": "api-key",
-    "key_prefix": "",
-    "locate": azure_endpoint,
-    "located_by": ("resource", "api_version"),
-    "profile_of": "openai",
-}
-_VERTEX: Mapping[str, Any] = {
-    "needs_key": False,
-    "key_header": "x-goog-api-key",
-    "key_prefix": "",
-    "located_by": ("project", "location"),
-    "google_tokens": True,
-}
-
-SERVICES: Mapping[str, ModelService] = {
-    "openai": ModelService("openai_chat", "https://api.openai.com/v1"),
-    "openai-responses": ModelService("openai_responses", "https://api.openai.com/v1", key_of="openai"),
-    "anthropic": ModelService("anthropic", "https://api.anthropic.com", key_header="x-api-key", key_prefix=""),
-    "gemini": ModelService(
-        "gemini", "https://generativelanguage.googleapis.com", key_header="x-goog-api-key", key_prefix=""
-    ),
-    "gemini-interactions": ModelService(
-        "gemini_interactions",
-        "https://generativelanguage.googleapis.com",
-        key_of="gemini",
-        key_header="x-goog-api-key",
-        key_prefix="",
-        profile_of="gemini",
-    ),
-    "azure": ModelService("openai_chat", None, **_AZURE),
-    "azure-responses": ModelService("openai_responses", None, **_AZURE),
-    "vertex": ModelService(
-        "gemini",
-        None,
-        **_VERTEX,
-        locate=vertex_endpoint("google", "v1beta1"),
-        profile_of="gemini",
-        facts={"version": ""},
-    ),
-    "vertex-anthropic": ModelService(
-        "anthropic_vertex", None, **_VERTEX, locate=vertex_endpoint("anthropic", "v1"), profile_of="anthropic"
-    ),
-    "bedrock": ModelService(
-        "bedrock", "https://bedrock-runtime.{region}.amazonaws.com", needs_key=False, transport=_BOTOCORE
-    ),
-    "cohere": ModelService("cohere", "https://api.cohere.com"),
-    "ollama": ModelService("ollama", "http://localhost:11434", needs_key=False),
-    "vllm": ModelService("openai_chat", "http://localhost:8000/v1", needs_key=False),
-    "llamacpp": ModelService("openai_chat", "http://localhost:8080/v1", model="default", needs_key=False),
-    "lmstudio": ModelService("openai_chat", "http://localhost:1234/v1", needs_key=False),
-    "deepseek": ModelService("openai_chat", "https://api.deepseek.com/v1"),
-    "groq": ModelService("openai_chat", "https://api.groq.com/openai/v1"),
-    "kimi": ModelService("openai_chat", "https://api.moonshot.ai/v1"),
-    "mistral": ModelService("openai_chat", "https://api.mistral.ai/v1"),
-    "nemotron": ModelService("openai_chat", "https://integrate.api.nvidia.com/v1"),
-    "openrouter": ModelService("openai_chat", "https://openrouter.ai/api/v1"),
-    "qwen": ModelService("openai_chat", "https://dashscope-intl.aliyuncs.com/compatible-mode/v1"),
-    "together": ModelService("openai_chat", "https://api.together.xyz/v1"),
-    "xai": ModelService("openai_chat", "https://api.x.ai/v1"),
-    "zai": ModelService("openai_chat", "https://api.z.ai/api/paas/v4"),
-    "minicpm-v": ModelService("openai_chat", "http://localhost:8000/v1", needs_key=False),
-    "openbmb": ModelService("openai_chat", "http://localhost:8000/v1", needs_key=False),
-    "compatible": ModelService("openai_chat", None, needs_key=False),
-}
-"""Services with a wire of their own. `compatible` is any server that speaks OpenAI's Chat Completions."""
 
 _TELL_TEMPLATES = frozenset({"llamacpp", "ollama"})
 """Services whose servers can be asked for a model's chat template."""
@@ -308,7 +212,7 @@ def _reached(
     if token is not None and access.key is not None:
         raise UsageError("both key= and token= are given; keep the one to sign in with")
     region = None
-    if service.transport == _BOTOCORE:
+    if service.transport == BOTOCORE:
         region = options.pop("region", None) or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     endpoint = Endpoint(
         place.base_url.replace("{region}", region or "us-east-1"),

@@ -87,7 +87,7 @@ def check_models(config: Config, environ: Mapping[str, str] = os.environ) -> Ite
 
 def _model(name: str, settings: ModelSettings, environ: Mapping[str, str]) -> DoctorCheck:
     from handrail.models.api_keys import WITHOUT, key_variables
-    from handrail.sessions.create import SERVICES
+    from handrail.models.services import SERVICES
 
     what = f"model {name}"
     variable = (settings.key or "").removeprefix("env:")
