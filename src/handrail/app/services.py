@@ -59,8 +59,10 @@ class LentModels:
         return self._config.services.models or model_names(self._config)
 
     def llm(self, name: str | None = None) -> LLM:
-        """Raises:
-        UsageError: There is no such model, or others may not ask it.
+        """The model of this name, or the first one.
+
+        Raises:
+            UsageError: There is no such model, or others may not ask it.
         """
         wanted = name or self.names[0]
         if wanted not in self.names:

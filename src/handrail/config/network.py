@@ -110,8 +110,10 @@ class ServiceSettings:
 
 
 def read_node(top: TomlTable, folder: Path) -> NodeSettings:
-    """Raises:
-    ConfigError: Something is wrong.
+    """Reads the section `[node]`.
+
+    Raises:
+        ConfigError: Something is wrong.
     """
     facts = top.table("node")
     if facts is None:
@@ -130,8 +132,10 @@ def read_node(top: TomlTable, folder: Path) -> NodeSettings:
 
 
 def read_services(top: TomlTable, folder: Path, is_model: Callable[[str], bool]) -> ServiceSettings:
-    """Raises:
-    ConfigError: Something is wrong.
+    """Reads the section `[services]`.
+
+    Raises:
+        ConfigError: Something is wrong.
     """
     facts = top.table("services")
     if facts is None:

@@ -53,8 +53,10 @@ SUMMARIZATION: Kinds = {
 
 
 def read_standard(top: TomlTable, folder: Path, is_model: Callable[[str], bool]) -> StandardSettings:
-    """Raises:
-    ConfigError: Something is wrong.
+    """Reads the section `[standard]`.
+
+    Raises:
+        ConfigError: Something is wrong.
     """
     outer = top.table("standard")
     if outer is None:

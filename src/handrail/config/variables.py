@@ -46,8 +46,10 @@ def _filled(value: Any, place: TomlKeyPath, environ: Mapping[str, str]) -> Any:
 
 
 def refuse_secret(text: str, place: TomlKeyPath) -> None:
-    """Raises:
-    ConfigError: It looks like one.
+    """Checks that a text in the file is no secret: those belong into environment variables.
+
+    Raises:
+        ConfigError: It looks like one.
     """
     if redact_text(text) != text:
         raise place.error(
@@ -75,8 +77,10 @@ def _variable(match: re.Match[str], place: TomlKeyPath, environ: Mapping[str, st
 
 
 def environment_value(name: str, place: TomlKeyPath, environ: Mapping[str, str]) -> str:
-    """Raises:
-    ConfigError: It is not set.
+    """The value of an environment variable that the file names.
+
+    Raises:
+        ConfigError: It is not set.
     """
     if name not in environ:
         raise place.error(f"the environment variable {name!r} is not set")

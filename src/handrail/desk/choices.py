@@ -40,15 +40,19 @@ def ensembles(app: App) -> tuple[EnsembleChoice, ...]:
 
 
 def check_model(config: Config, name: str) -> None:
-    """Raises:
-    UsageError: There is no such model.
+    """Checks that the configuration has a model of this name.
+
+    Raises:
+        UsageError: There is no such model.
     """
     settings_of(config, name)
 
 
 def check_ensembles(app: App, chosen: Sequence[str]) -> tuple[str, ...]:
-    """Raises:
-    UsageError: There is no such ensemble.
+    """The chosen ensembles, each of which the app has.
+
+    Raises:
+        UsageError: There is no such ensemble.
     """
     known = {each.name for each in ensembles(app)}
     unknown = [name for name in chosen if name not in known]

@@ -444,8 +444,10 @@ class DeskConversation:
             self._saver.add_done_callback(_noted)
 
     async def save(self) -> None:
-        """Raises:
-        HandrailError: It cannot be kept.
+        """Writes the conversation to its folder.
+
+        Raises:
+            HandrailError: It cannot be kept.
         """
         title = self.kept.about.title
         await self.kept.save(lambda: (self.conversation, self.chosen), self.shown.kept)

@@ -44,9 +44,11 @@ class OpenConversations:
         self._closed = False
 
     async def of(self, id: str) -> DeskConversation:
-        """Raises:
-        UsageError: There is no such conversation.
-        ContentError: It is there, but damaged.
+        """The conversation of this id, opened if it was not.
+
+        Raises:
+            UsageError: There is no such conversation.
+            ContentError: It is there, but damaged.
         """
         async with self._one_at_a_time:
             if self._closed:

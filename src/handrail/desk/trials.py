@@ -69,8 +69,10 @@ class ToolTrials:
         return tuple(each.call for each in reversed(self._trials.values()) if each.call.name == name)
 
     def find(self, run: str) -> ToolTrial:
-        """Raises:
-        UsageError: There is no such trial.
+        """The trial with this run.
+
+        Raises:
+            UsageError: There is no such trial.
         """
         trial = self._trials.get(run)
         if trial is None:

@@ -14,9 +14,11 @@ from handrail.tools.tool import Tool, as_tool
 
 
 def definitions_of(tools: Iterable[Any]) -> tuple[ToolDefinition, ...]:
-    """Raises:
-    InvalidDefinition: Something is not a tool.
-    DuplicateTool: Two have one name.
+    """Definitions of tools in whatever form they are given.
+
+    Raises:
+        InvalidDefinition: Something is not a tool.
+        DuplicateTool: Two have one name.
     """
     found = tuple(definition for item in flattened_tools(tools) for definition in _definitions(item))
     names: set[str] = set()

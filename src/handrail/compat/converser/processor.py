@@ -69,8 +69,10 @@ class EnsembleInvoker:
         return found
 
     async def __call__(self, context: CallContext, arguments: dict[str, Any]) -> Any:
-        """Raises:
-        ToolError: It was refused, failed, or took too long.
+        """Runs the tool through the executor and returns its output.
+
+        Raises:
+            ToolError: It was refused, failed, or took too long.
         """
         result = await self.executor.invoke(ToolCall("", self.tool.scoped_name, arguments), context)
         if result.error is not None:

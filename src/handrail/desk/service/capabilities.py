@@ -103,8 +103,10 @@ class CapabilityTable:
 
 
 async def _done(work: Awaitable[Any]) -> Any:
-    """Raises:
-    BusError: With the words of whatever went wrong, for the person at the page.
+    """Awaits work of the desk.
+
+    Raises:
+        BusError: With the words of whatever went wrong, for the person at the page.
     """
     try:
         return await work

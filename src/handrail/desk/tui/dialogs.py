@@ -30,8 +30,10 @@ _MOST = 64 << 20
 
 
 def read_named_file(path: str) -> bytes:
-    """Raises:
-    UsageError: It cannot be read, or is far too large.
+    """The bytes of a file that a person named.
+
+    Raises:
+        UsageError: It cannot be read, or is far too large.
     """
     file = Path(path).expanduser()
     try:
@@ -43,16 +45,20 @@ def read_named_file(path: str) -> bytes:
 
 
 def read_attachment(path: str) -> AttachedFile:
-    """Raises:
-    UsageError: As `read_named_file`.
+    """A file that a person attaches to a message.
+
+    Raises:
+        UsageError: As `read_named_file`.
     """
     name = Path(path).name
     return AttachedFile(name=name, media_type=mimetypes.guess_type(name)[0] or "text/plain", data=read_named_file(path))
 
 
 def write_new(path: str, data: bytes) -> Path:
-    """Raises:
-    UsageError: Something is there already, or it cannot be written.
+    """Writes a new file and returns its path.
+
+    Raises:
+        UsageError: Something is there already, or it cannot be written.
     """
     file = Path(path).expanduser()
     try:

@@ -115,8 +115,10 @@ class JournalIndex:
         self._usage: tuple[int, ToolUsage] | None = None
 
     def usage(self) -> ToolUsage:
-        """Raises:
-        JournalError: The journal cannot be read.
+        """How often each tool was offered, called and failed.
+
+        Raises:
+            JournalError: The journal cannot be read.
         """
         with self._read():
             size = len(self._hashes)
@@ -160,8 +162,10 @@ class JournalIndex:
             return SignedEntries(_state(run, notes), entries, count, note, signer.verifier_key, size)
 
     def entry(self, run: str, seq: int) -> JournalRow:
-        """Raises:
-        UsageError: The run has no such entry.
+        """One entry of a run.
+
+        Raises:
+            UsageError: The run has no such entry.
         """
         with self._read() as reader:
             if seq not in self._notes(run).seqs:
@@ -202,8 +206,10 @@ class JournalIndex:
         return [event for _, event in self._ring]
 
     def _check(self, reader: JournalReader) -> None:
-        """Raises:
-        BrokenProof: What was read does not fit together, or is not what the journal's own key signed.
+        """Checks what was read against the journal's tree and signature.
+
+        Raises:
+            BrokenProof: What was read does not fit together, or is not what the journal's own key signed.
         """
         if not self._walk.problems:
             self._walk.finish()

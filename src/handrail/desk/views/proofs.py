@@ -81,8 +81,10 @@ class ProofViews:
         return await asyncio.to_thread(self._page, run, max(0, first), min(max(1, limit), PAGE), size)
 
     async def body(self, run: str, seq: int) -> EntryBody:
-        """Raises:
-        UsageError: There is no such entry, or it has no body any more, or one that is too long for a page.
+        """The body of an entry.
+
+        Raises:
+            UsageError: There is no such entry, or it has no body any more, or one that is too long for a page.
         """
         return await asyncio.to_thread(self._body, run, seq)
 
@@ -95,8 +97,10 @@ class ProofViews:
         return await asyncio.to_thread(self._bundle, run)
 
     async def receipt(self, run: str, call: str) -> FileDownload:
-        """Raises:
-        JournalError: There is no such call, or the journal was changed.
+        """The receipt of one call, as a file.
+
+        Raises:
+            JournalError: There is no such call, or the journal was changed.
         """
         found = await asyncio.to_thread(lambda: prove(self._record.path, call, run=run))
         return FileDownload(

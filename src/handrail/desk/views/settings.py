@@ -60,8 +60,10 @@ class SettingsView:
         self._saving = asyncio.Lock()
 
     async def now(self) -> SettingsPage:
-        """Raises:
-        UsageError: The file cannot be read.
+        """The settings as the file has them now.
+
+        Raises:
+            UsageError: The file cannot be read.
         """
         return await asyncio.to_thread(self._look)
 

@@ -37,8 +37,10 @@ class ToolViews:
         return tuple(_row(tool, known, usage) for tool in tools)
 
     async def page(self, name: str) -> ToolPage:
-        """Raises:
-        UsageError: There is no such tool.
+        """All that the page shows of one tool.
+
+        Raises:
+            UsageError: There is no such tool.
         """
         tool = self.find(name)
         usage, rules = await asyncio.to_thread(lambda: (self._record.usage(), self._rules(tool)))
@@ -59,8 +61,10 @@ class ToolViews:
         )
 
     def find(self, name: str) -> Tool:
-        """Raises:
-        UsageError: There is none.
+        """The tool of this name.
+
+        Raises:
+            UsageError: There is none.
         """
         try:
             return self._app.tools.find(name)

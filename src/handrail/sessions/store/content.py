@@ -35,8 +35,10 @@ class ContentFolder:
         return digest
 
     def get(self, digest: str) -> bytes:
-        """Raises:
-        ContentError: It is missing, or was changed on disk.
+        """The bytes with this digest.
+
+        Raises:
+            ContentError: It is missing, or was changed on disk.
         """
         path = self._path(digest)
         try:

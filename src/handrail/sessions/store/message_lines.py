@@ -40,8 +40,10 @@ def pack_message(message: Message, put: Put) -> bytes:
 
 
 def unpack_message(line: bytes, get: Get) -> Message:
-    """Raises:
-    ContentError: The line is not a message, or what it refers to is gone.
+    """The message that a line of a conversation file holds.
+
+    Raises:
+        ContentError: The line is not a message, or what it refers to is gone.
     """
     try:
         value = _unpacked(msgspec.json.decode(line), get)

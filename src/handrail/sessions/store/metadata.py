@@ -51,8 +51,10 @@ class ConversationMetadata(Struct, frozen=True, kw_only=True):
 
 
 def read(path: Path) -> ConversationMetadata:
-    """Raises:
-    ContentError: It cannot be read, or a later version wrote it.
+    """The metadata of a conversation.
+
+    Raises:
+        ContentError: It cannot be read, or a later version wrote it.
     """
     try:
         found = msgspec.convert(tomllib.loads(path.read_text("utf-8")), ConversationMetadata)
