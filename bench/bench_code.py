@@ -80,7 +80,7 @@ async def measured(model: Scripted, *, code: bool) -> dict[str, Any]:
     limits = Limits(iterations=1_000, calls_per_turn=1_000)
     tool = Tool.from_function(read_order, side_effects=False)
     async with Session(model, tools=[tool], code=code, limits=limits) as session:
-        reply = await session.agenerate_with_tools("What did the first orders cost together?")
+        reply = await session.ask_async("What did the first orders cost together?")
     assert reply.text and not any(result.is_error for result in reply.results), reply.results
     seconds = time.perf_counter() - started
     return {"turns": model.turns, "input": model.sent, "output": model.written, "seconds": round(seconds, 3)}

@@ -91,7 +91,7 @@ async def main() -> None:
     session = Session(provider=llm, tools=[check_stock, place_order], approver=Person(), journal=journal)
     for question in QUESTIONS:
         console.print(Panel(question, title="you", title_align="left", expand=False))
-        await session.agenerate_with_tools(question, emit=show)
+        await session.ask_async(question, on_event=show)
         console.print()
     run = session.run or ""
     await session.aclose()

@@ -82,7 +82,7 @@ async def test_a_tool_error_is_an_answer_and_is_not_logged(caplog: pytest.LogCap
 def test_what_a_session_raises_under_fail_fast_comes_from_what_the_tool_raised_and_names_tool_and_arguments() -> None:
     model = ScriptedModel([call("unlucky", number=13, password="correct horse")])
     with Session(model, tools=[unlucky], on_error="fail_fast") as session, pytest.raises(ToolFailed) as caught:
-        session.generate_with_tools("try")
+        session.ask("try")
 
     failed, cause = caught.value, caught.value.__cause__
     assert isinstance(cause, ValueError)

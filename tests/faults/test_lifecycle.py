@@ -61,7 +61,7 @@ def served(server: RawReplyServer) -> LLM:
 )
 async def test_21_cancelling_a_task_closes_the_connection_to_the_model(reply: Reply) -> None:
     async with asyncio.timeout(PATIENCE), serving(reply) as server, served(server) as llm, Session(llm) as session:
-        asking = asyncio.create_task(session.agenerate_with_tools("hi"))
+        asking = asyncio.create_task(session.ask_async("hi"))
         await server.holding.wait()
         asking.cancel()
         asking.cancel()
@@ -73,7 +73,7 @@ async def test_21_cancelling_a_task_closes_the_connection_to_the_model(reply: Re
 async def test_21_a_client_that_leaves_the_stream_closes_the_connection_to_the_model() -> None:
     reply = streamed(sse(chunk({"content": "Hel"})), HOLD)
     async with asyncio.timeout(PATIENCE), serving(reply) as server, served(server) as llm, Session(llm) as session:
-        async with aclosing(session.astream("hi")) as events:
+        async with aclosing(session.stream_async("hi")) as events:
             async for event in events:
                 if isinstance(event, TextDelta):
                     break

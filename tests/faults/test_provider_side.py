@@ -94,8 +94,8 @@ async def test_case_01_a_session_that_was_given_up_on_goes_on_later_without_a_ca
         Session(provider=llm, tools=effects.tools, policy=Policy(confirm_side_effects=False)) as session,
     ):
         with pytest.raises(RateLimited):
-            await session.agenerate_with_tools("pay ada")
-        reply = await session.agenerate_with_tools()
+            await session.ask_async("pay ada")
+        reply = await session.ask_async()
     assert reply.text == "Paid."
     assert effects.ran == [("pay", "ada", 5)]
 
@@ -130,11 +130,11 @@ async def test_case_01_models_of_one_service_share_its_pauses_and_others_do_not(
         create_llm("compatible:b", base_url=f"{other.url}/v1", **steady) as elsewhere,
     ):
         with pytest.raises(RateLimited):
-            await first.agenerate("hello")
-        assert await elsewhere.agenerate("hello") == "Here."
-        assert await other_key.agenerate("hello") == "Here."
+            await first.generate_async("hello")
+        assert await elsewhere.generate_async("hello") == "Here."
+        assert await other_key.generate_async("hello") == "Here."
         assert clock.slept == []
-        events = [event async for event in second.astream("hello")]
+        events = [event async for event in second.stream_async("hello")]
         assert clock.slept == [7.0]
         assert getattr(events[0], "text", "") == "waiting 7.0 s before asking 'b': it takes no more at once"
 
@@ -149,7 +149,7 @@ async def test_case_01_no_minute_has_more_requests_than_are_allowed() -> None:
     ):
         times = []
         for _ in range(7):
-            await llm.agenerate("hello")
+            await llm.generate_async("hello")
             times.append(clock.monotonic())
             clock.advance(1)
     assert times == [0, 1, 2, 60, 61, 62, 120]
@@ -187,7 +187,7 @@ async def test_case_02_a_service_that_is_not_there_is_asked_again_and_then_told(
     async with create_llm("compatible:a", base_url=nobody(), clock=clock, chance=lambda: 0.5) as llm:
         with pytest.raises(ModelUnavailable, match="cannot be reached"):
             async with Session(provider=llm, tools=effects.tools) as session:
-                await session.agenerate_with_tools("hello")
+                await session.ask_async("hello")
     assert clock.slept == [0.25, 0.5]
 
 

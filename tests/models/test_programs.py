@@ -171,7 +171,7 @@ async def test_each_call_of_claudes_program_is_approved_run_and_recorded_here() 
         create_llm(f"anthropic:{CLAUDE}", key="k" * 20, base_url=server.url) as llm,
         Session(llm, tools=[pay], approver=person, code="service") as session,
     ):
-        reply = await session.agenerate_with_tools("Pay.")
+        reply = await session.ask_async("Pay.")
         assert session.proof.verify().ok
 
     assert reply.text == "All paid."
@@ -232,7 +232,7 @@ async def test_each_call_of_gpts_program_is_approved_run_and_recorded_here() -> 
         create_llm(f"openai-responses:{GPT}", key="k" * 20, base_url=server.url) as llm,
         Session(llm, tools=[pay], approver=person, code="service") as session,
     ):
-        reply = await session.agenerate_with_tools("Pay.")
+        reply = await session.ask_async("Pay.")
         assert session.proof.verify().ok
 
     assert (reply.text, person.asked) == ("All paid.", [{"cents": 1}])
@@ -273,6 +273,6 @@ async def test_a_session_is_told_that_its_service_runs_no_programs() -> None:
         create_llm("openai-responses:gpt-5-mini", key="k" * 20, base_url=server.url) as llm,
         Session(llm, tools=[pay], code="service") as session,
     ):
-        await session.agenerate_with_tools("Pay.", emit=note)
+        await session.ask_async("Pay.", on_event=note)
 
     assert any(isinstance(event, Notice) and "runs no programs" in event.text for event in events)

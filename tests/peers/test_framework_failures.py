@@ -44,7 +44,7 @@ async def asked(replies: list[list[ModelEvent]], *tools: Tool, **more: Any) -> t
     """What a model that says this gets for its calls. It goes on to an answer, so the run was not aborted."""
     model = ScriptedModel(*replies, [text("done")])
     async with asyncio.timeout(PATIENCE), Session(model, tools=tools, **{"policy": FREE, **more}) as session:
-        reply = await session.agenerate_with_tools("go")
+        reply = await session.ask_async("go")
     assert reply.text == "done"
     return reply.results
 
@@ -175,13 +175,13 @@ async def test_e4_after_a_cancel_the_finished_call_keeps_its_result_and_the_othe
 
     model = ScriptedModel([call("pay", "call-a"), call("wait", "call-b")], [text("A is done, B is not.")])
     async with asyncio.timeout(PATIENCE), Session(model, tools=[pay, wait], policy=FREE) as session:
-        going = asyncio.create_task(session.agenerate_with_tools("go"))
+        going = asyncio.create_task(session.ask_async("go"))
         await paid.wait()
         await waiting.wait()
         going.cancel()
         with pytest.raises(asyncio.CancelledError):
             await going
-        reply = await session.agenerate_with_tools("and now?")
+        reply = await session.ask_async("and now?")
 
     read = {each.invocation_id: each.result for each in model.requests[1].messages if isinstance(each, ResultMessage)}
     assert {id: result.outcome for id, result in read.items()} == {"call-a": "ok", "call-b": "cancelled"}

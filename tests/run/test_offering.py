@@ -218,9 +218,9 @@ async def test_a_run_that_is_taken_up_elsewhere_is_offered_the_same() -> None:
 async def test_a_session_takes_an_offering_and_passes_it_to_its_forks() -> None:
     model = ScriptedModel([text("one")], [text("two")])
     async with Session(model, tools=tools(), offering=SMALL) as session:
-        await session.agenerate_with_tools("refund a payment")
+        await session.ask_async("refund a payment")
         async with session.fork() as fork:
-            await fork.agenerate_with_tools("again")
+            await fork.ask_async("again")
 
     began, then = offered(model)
     assert began == [FIND_TOOLS, "stripe.refund_payment", "stripe.list_payments"]

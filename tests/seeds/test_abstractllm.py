@@ -12,11 +12,11 @@ import pytest
 
 import handrail
 from handrail import ToolDefinition
+from handrail.compat.abstractllm import Session
 from handrail.core.errors import ToolError
 from handrail.sessions import create
 from handrail.sessions.conversion import convert_to_openai_tools
 from handrail.sessions.llm import LLM
-from handrail.sessions.session import Session
 from handrail.sessions.tool_requests import RequestedCall as ToolCall, ToolCallRequest, execute_tools
 from handrail.sync import execute_tool_securely
 from handrail.testing.model import ScriptedModel, call, text

@@ -88,7 +88,7 @@ def test_every_service_asks_for_a_tool_and_the_calls_can_be_run(name: str, form:
 async def test_every_service_answers_with_text_awaited_too(name: str) -> None:
     transport = OneReply(TEXTS[WIRES.get(name, "chat")])
     async with create_llm(f"{name}:m-1", key="k", transport=transport, stream=False, **PLACES.get(name, {})) as llm:
-        assert await llm.agenerate("Hello?") == "Hello"
+        assert await llm.generate_async("Hello?") == "Hello"
         assert llm.name == "m-1"
 
     assert transport.endpoints[0].base_url.startswith(("https://", "http://localhost"))

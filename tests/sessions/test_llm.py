@@ -49,7 +49,7 @@ def test_a_reply_with_calls_is_a_request_with_the_text_before_them() -> None:
 async def test_the_blocking_form_works_inside_a_running_loop_as_the_async_one_does() -> None:
     with LLM(ScriptedModel([text("one")], [text("two")])) as llm:
         assert llm.generate("?") == "one"
-        assert await llm.agenerate("?") == "two"
+        assert await llm.generate_async("?") == "two"
 
 
 @pytest.mark.requirement("abstractllm.create-llm")

@@ -48,7 +48,7 @@ async def test_calls_run_inside_a_running_loop_blocking_and_not() -> None:
     assert wanted.tool_calls[0].result == "The weather in Paris is sunny and 25°celsius"
 
     wanted = request(RequestedCall("1", "get_weather", {"location": "Rome"}))
-    await wanted.aexecute_tool_calls([tool(get_weather)])
+    await wanted.execute_tool_calls_async([tool(get_weather)])
     assert wanted.tool_calls[0].result == "The weather in Rome is sunny and 25°celsius"
 
 

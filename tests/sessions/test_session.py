@@ -46,8 +46,8 @@ TURN: list[list[ModelEvent]] = [
 def test_the_loop_is_run_and_the_history_is_kept_for_the_next_prompt() -> None:
     model = ScriptedModel(*TURN, [text("I said: sunny.")])
     with Session(LLM(model), system_prompt="Be brief.", tools=[get_weather, get_time]) as session:
-        reply = session.generate_with_tools("What's the weather in Paris and what time is it there?")
-        again = session.generate_with_tools("Say that again.")
+        reply = session.ask("What's the weather in Paris and what time is it there?")
+        again = session.ask("Say that again.")
 
     assert (reply.text, str(again)) == ("Sunny, and noon.", "I said: sunny.")
     assert [result.content for result in reply.results] == ["sunny in Paris", "noon in Paris"]
@@ -59,16 +59,16 @@ def test_the_loop_is_run_and_the_history_is_kept_for_the_next_prompt() -> None:
 @pytest.mark.requirement("abstractllm.session")
 async def test_the_async_form_does_the_same_and_the_blocking_one_works_inside_a_loop() -> None:
     async with Session(ScriptedModel(*TURN), tools=[get_weather, get_time]) as session:
-        assert (await session.agenerate_with_tools("?")).text == "Sunny, and noon."
+        assert (await session.ask_async("?")).text == "Sunny, and noon."
 
     with Session(ScriptedModel(*TURN), tools=[get_weather, get_time]) as session:
-        assert session.generate_with_tools("?").text == "Sunny, and noon."
+        assert session.ask("?").text == "Sunny, and noon."
 
 
 def test_a_plain_model_settings_and_a_choice_reach_the_requests() -> None:
     model = ScriptedModel(*TURN)
     with Session(LLM(model, temperature=0.1), tools=[get_weather, get_time]) as session:
-        session.generate_with_tools("?", tool_choice="get_weather")
+        session.ask("?", tool_choice="get_weather")
 
     assert model.requests[0].temperature == 0.1
     assert [request.tool_choice for request in model.requests] == [NamedTool("get_weather"), "auto"]
@@ -83,7 +83,7 @@ def test_what_was_done_can_be_verified_without_a_journal_of_ones_own() -> None:
     with Session(ScriptedModel(*TURN), tools=[get_weather, get_time]) as session:
         with pytest.raises(UsageError):
             _ = session.proof
-        reply = session.generate_with_tools("?")
+        reply = session.ask("?")
         report = session.proof.verify()
         path = session.proof.path
 
@@ -98,7 +98,7 @@ def test_what_was_done_can_be_verified_without_a_journal_of_ones_own() -> None:
 
 def test_a_journal_by_its_path_stays_and_its_run_can_be_exported(tmp_path: Path) -> None:
     with Session(ScriptedModel(*TURN), tools=[get_weather, get_time], journal=str(tmp_path / "j.db")) as session:
-        session.generate_with_tools("?")
+        session.ask("?")
         bundle = session.proof.export(tmp_path / "bundle")
 
     assert (bundle / "bundle.jsonl").exists()
@@ -108,14 +108,14 @@ def test_a_journal_by_its_path_stays_and_its_run_can_be_exported(tmp_path: Path)
 async def test_a_journal_that_was_given_is_not_closed(tmp_path: Path) -> None:
     async with await SqliteJournal.open(tmp_path / "j.db") as journal:
         async with Session(ScriptedModel(*TURN), tools=[get_weather, get_time], journal=journal) as session:
-            await session.agenerate_with_tools("?")
+            await session.ask_async("?")
             assert session.proof.verify().ok
             run = session.proof.run
         assert [event.run for event in await journal.history(run)]
 
     memory = MemoryJournal()
     async with Session(ScriptedModel(*TURN), tools=[get_weather, get_time], journal=memory) as session:
-        await session.agenerate_with_tools("?")
+        await session.ask_async("?")
         with pytest.raises(UsageError):
             _ = session.proof
     assert not memory.closed
@@ -124,7 +124,7 @@ async def test_a_journal_that_was_given_is_not_closed(tmp_path: Path) -> None:
 def test_events_come_as_they_happen() -> None:
     seen: list[Event] = []
     with Session(ScriptedModel(*TURN), tools=[get_weather, get_time]) as session:
-        session.generate_with_tools("?", on_event=seen.append)
+        session.ask("?", on_event=seen.append)
         assert [event.call.name for event in seen if isinstance(event, CallRequested)] == ["get_weather", "get_time"]
 
     with Session(ScriptedModel(*TURN), tools=[get_weather, get_time]) as session:
@@ -149,7 +149,7 @@ class Silent:
 
 async def test_closing_a_stream_cancels_the_run() -> None:
     async with Session(Silent()) as session:
-        events = session.astream("?")
+        events = session.stream_async("?")
         async for event in events:
             if isinstance(event, TextDelta):
                 break
@@ -171,20 +171,20 @@ class Yes:
 def test_a_side_effect_waits_for_the_approver_and_without_one_for_a_person() -> None:
     script: list[list[ModelEvent]] = [[call("send", to="bob")], [text("ok")]]
     with Session(ScriptedModel(*script), tools=[send]) as session:
-        assert session.generate_with_tools("?").results[0].outcome == "needs_confirmation"
+        assert session.ask("?").results[0].outcome == "needs_confirmation"
     with Session(ScriptedModel(*script), tools=[send], approver=Yes()) as session:
-        assert session.generate_with_tools("?").results[0].content == "sent to bob"
+        assert session.ask("?").results[0].content == "sent to bob"
 
 
 def test_undo_takes_the_last_prompt_back_and_gives_it_to_be_edited() -> None:
     model = ScriptedModel(*TURN, [text("second")], [text("edited")])
     with Session(model, system_prompt="Be brief.", tools=[get_weather, get_time]) as session:
-        first = session.generate_with_tools("one").conversation
-        session.generate_with_tools("two")
+        first = session.ask("one").conversation
+        session.ask("two")
 
         assert session.undo() == "two"
         assert session.conversation == first
-        assert session.generate_with_tools("two, edited").text == "edited"
+        assert session.ask("two, edited").text == "edited"
         assert [session.undo(), session.undo()] == ["two, edited", "one"]
         assert len(session.conversation) == 1
         with pytest.raises(UsageError):
@@ -193,10 +193,10 @@ def test_undo_takes_the_last_prompt_back_and_gives_it_to_be_edited() -> None:
 
 def test_a_checkpoint_can_be_gone_back_to() -> None:
     with Session(ScriptedModel([text("a")], [text("b")], [text("c")])) as session:
-        session.generate_with_tools("1")
+        session.ask("1")
         checkpoint = session.checkpoint
-        session.generate_with_tools("2")
-        session.generate_with_tools("3")
+        session.ask("2")
+        session.ask("3")
 
         session.rollback(checkpoint)
 
@@ -206,10 +206,10 @@ def test_a_checkpoint_can_be_gone_back_to() -> None:
 
 def test_a_fork_goes_its_own_way_in_a_run_of_its_own() -> None:
     with Session(ScriptedModel([text("a")], [text("left")], [text("right")])) as session:
-        session.generate_with_tools("1")
+        session.ask("1")
         with session.fork() as fork:
-            assert session.generate_with_tools("2").text == "left"
-            assert fork.generate_with_tools("2").text == "right"
+            assert session.ask("2").text == "left"
+            assert fork.ask("2").text == "right"
             assert fork.conversation.messages[:2] == session.conversation.messages[:2]
             assert fork.proof.run != session.proof.run
             assert fork.id != session.id
@@ -218,14 +218,14 @@ def test_a_fork_goes_its_own_way_in_a_run_of_its_own() -> None:
 
 def test_a_saved_session_goes_on_elsewhere(tmp_path: Path) -> None:
     with Session(ScriptedModel(*TURN), system_prompt="Be brief.", tools=[get_weather, get_time]) as session:
-        session.generate_with_tools("What's the weather?")
+        session.ask("What's the weather?")
         id = session.save(tmp_path, title="Weather")
         said = session.conversation
 
     model = ScriptedModel([text("and on")])
     with Session(model, tools=[get_weather, get_time]).load(tmp_path, id) as later:
         assert later.conversation == said
-        later.generate_with_tools("Go on.")
+        later.ask("Go on.")
         assert later.save(tmp_path) == id
         assert model.requests[0].messages[:-1] == said.messages
         later.undo()
@@ -251,9 +251,9 @@ class Flaky:
 def test_a_prompt_for_which_nothing_was_done_is_taken_back_when_the_model_fails() -> None:
     with Session(Flaky(ModelUnavailable("down"), [text("hello")])) as session:
         with pytest.raises(ModelUnavailable):
-            session.generate_with_tools("hello?")
+            session.ask("hello?")
         assert session.conversation == Conversation()
-        assert session.generate_with_tools("hello?").conversation.messages[0].at > 0
+        assert session.ask("hello?").conversation.messages[0].at > 0
         assert len(session.conversation) == 2
 
 
@@ -261,10 +261,10 @@ def test_what_was_done_before_the_model_failed_is_kept_and_gone_on_from() -> Non
     model = Flaky([call("get_time", location="Rome")], ModelUnavailable("down"), [text("noon")])
     with Session(model, tools=[get_time]) as session:
         with pytest.raises(ModelUnavailable):
-            session.generate_with_tools("what time?")
+            session.ask("what time?")
         assert isinstance(session.conversation.messages[-1], ResultMessage)
 
-        assert session.generate_with_tools().text == "noon"
+        assert session.ask().text == "noon"
         assert session.undo() == "what time?"
 
 
@@ -278,9 +278,9 @@ def failing() -> Tool:
 @pytest.mark.requirement("converser.errors")
 def test_under_fail_fast_the_session_is_as_it_was_before_the_prompt() -> None:
     with Session(ScriptedModel([text("hi")], [call("kaput")]), tools=[failing()], on_error="fail_fast") as session:
-        before = session.generate_with_tools("hello").conversation
+        before = session.ask("hello").conversation
         with pytest.raises(ToolFailed):
-            session.generate_with_tools("do it")
+            session.ask("do it")
 
         assert session.conversation == before
         assert session.undo() == "hello"
@@ -290,7 +290,7 @@ def test_a_limit_throws_nothing_away() -> None:
     limits = Limits(iterations=1, on_limit="error")
     with Session(ScriptedModel(*TURN), tools=[get_weather, get_time], limits=limits) as session:
         with pytest.raises(LimitExceeded):
-            session.generate_with_tools("?")
+            session.ask("?")
 
         kinds = [type(message) for message in session.conversation.messages]
         assert kinds.count(InvocationMessage) == kinds.count(ResultMessage) == 2
@@ -298,15 +298,15 @@ def test_a_limit_throws_nothing_away() -> None:
 
 async def test_a_session_used_both_ways_says_so() -> None:
     async with Session(ScriptedModel([text("a")], [text("b")])) as session:
-        await session.agenerate_with_tools("1")
+        await session.ask_async("1")
         with pytest.raises(UsageError, match="not both"):
-            session.generate_with_tools("2")
+            session.ask("2")
         session.llm.portal.close()
 
 
 async def test_two_prompts_at_once_are_answered_one_after_the_other() -> None:
     async with Session(ScriptedModel([text("a")], [text("b")])) as session:
-        await asyncio.gather(session.agenerate_with_tools("1"), session.agenerate_with_tools("2"))
+        await asyncio.gather(session.ask_async("1"), session.ask_async("2"))
 
         assert [getattr(message, "text", "") for message in session.conversation.messages] == ["1", "a", "2", "b"]
 
@@ -320,7 +320,7 @@ def get_weather(location: str) -> str:
     return "sunny"
 
 session = Session(LLM(ScriptedModel([call("get_weather", location="x")], [text("done")])), tools=[get_weather])
-print(session.generate_with_tools("?"), session.proof.verify().ok)
+print(session.ask("?"), session.proof.verify().ok)
 """
 
 
@@ -337,7 +337,7 @@ def test_a_program_that_closes_nothing_ends_quietly_and_leaves_no_folder(tmp_pat
 def test_calls_and_results_are_seen_in_the_events_with_one_id() -> None:
     seen: list[Any] = []
     with Session(ScriptedModel(*TURN), tools=[get_weather, get_time]) as session:
-        session.generate_with_tools("?", on_event=seen.append)
+        session.ask("?", on_event=seen.append)
 
     asked = {event.call.id for event in seen if isinstance(event, CallRequested)}
     assert asked == {event.call_id for event in seen if isinstance(event, CallSettled)}
@@ -356,9 +356,9 @@ async def test_a_fork_does_not_close_the_model_that_the_session_goes_on_with() -
     model = Held([text("one")], [text("two")])
     async with Session(model) as session:
         async with session.fork() as forked:
-            await forked.agenerate_with_tools("?")
+            await forked.ask_async("?")
         assert model.closed == 0
-        assert (await session.agenerate_with_tools("?")).text == "two"
+        assert (await session.ask_async("?")).text == "two"
 
     assert model.closed == 1
 
@@ -366,7 +366,7 @@ async def test_a_fork_does_not_close_the_model_that_the_session_goes_on_with() -
 async def test_everything_is_let_go_of_when_the_end_of_a_session_cannot_be_recorded() -> None:
     model, journal = Held([text("one")]), MemoryJournal()
     session = Session(model, journal=journal)
-    await session.agenerate_with_tools("?")
+    await session.ask_async("?")
     journal.fail_at = 0
 
     with pytest.raises(JournalError):
@@ -381,7 +381,7 @@ async def test_a_session_that_cannot_begin_leaves_nothing_behind(tmp_path: Path)
     session = Session(ScriptedModel(), tools=[hard], journal=tmp_path / "hard.db")
 
     with pytest.raises(UsageError, match="embedder"):
-        await session.agenerate_with_tools("?")
+        await session.ask_async("?")
 
     assert [thread for thread in threading.enumerate() if thread.name == "journal hard.db"] == []
 
@@ -394,7 +394,7 @@ def test_a_saved_conversation_holds_no_secret_that_a_tool_declares(tmp_path: Pat
 
     model = ScriptedModel([call("log_in", user="ada", password="opensesame")], [text("Welcome.")])
     with Session(model, tools=[log_in]) as session:
-        reply = session.generate_with_tools("Log me in.")
+        reply = session.ask("Log me in.")
         id = session.save(tmp_path)
     written = "".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
 

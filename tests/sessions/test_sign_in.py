@@ -42,7 +42,7 @@ async def sent_to(name: str, **options: Any) -> tuple[str, dict[str, str]]:
     kind = "gemini" if name.startswith("vertex:") else "anthropic" if "anthropic" in name else "chat"
     transport = OneReply(TEXTS[kind])
     async with create_llm(name, transport=transport, stream=False, **options) as llm:
-        await llm.agenerate("Hello?")
+        await llm.generate_async("Hello?")
     (request,), (endpoint,) = transport.requests, transport.endpoints
     return endpoint.url(request.path), endpoint.sent(request)
 
@@ -117,8 +117,8 @@ async def test_a_token_that_expired_is_asked_for_again_and_the_request_goes_out_
         serving(EXPIRED, whole(TEXTS["chat"]), whole(TEXTS["chat"])) as server,
         create_llm("azure:gpt-4.1", base_url=server.url, token=lambda: next(given), stream=False) as llm,
     ):
-        assert await llm.agenerate("Hello?") == "Hello"
-        assert await llm.agenerate("Hello?") == "Hello"
+        assert await llm.generate_async("Hello?") == "Hello"
+        assert await llm.generate_async("Hello?") == "Hello"
     assert [asked.headers["authorization"] for asked in server.asked] == [
         f"Bearer {each}" for each in (FIRST, SECOND, SECOND)
     ]
@@ -138,7 +138,7 @@ async def test_a_service_that_refuses_the_token_and_its_successor_is_not_asked_f
         create_llm("azure:gpt-4.1", base_url=server.url, token=token, stream=False) as llm,
     ):
         with pytest.raises(RequestRefused) as refused:
-            await llm.agenerate("Hello?")
+            await llm.generate_async("Hello?")
     assert len(server.asked) == 1
     assert FIRST not in str(refused.value)
 
@@ -156,7 +156,7 @@ async def test_no_token_is_seen_in_errors_in_logs_or_in_what_is_printed(caplog: 
                 "azure:gpt-4.1", base_url=server.url, token=ask, stream=False, retry=RetryPolicy(attempts=1)
             ) as llm:
                 with pytest.raises(HandrailError) as wrong:
-                    await llm.agenerate("Hello?")
+                    await llm.generate_async("Hello?")
                 seen = f"{wrong.value!r} {wrong.value} {wrong.value.__context__!r} {llm!r} {llm.model!r}"
                 assert FIRST not in seen
                 assert JWT not in seen
@@ -203,4 +203,4 @@ async def test_credentials_that_cannot_be_found_are_told(tmp_path: Path, monkeyp
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "nowhere.json"))
     async with create_llm("vertex:gemini-2.5-flash", project="shop", retry=RetryPolicy(attempts=1)) as llm:
         with pytest.raises(ModelUnavailable, match="no token for"):
-            await llm.agenerate("Hello?")
+            await llm.generate_async("Hello?")

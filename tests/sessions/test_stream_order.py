@@ -73,7 +73,7 @@ async def _events(server: RawReplyServer, name: str, session_options: dict[str, 
     llm = create_llm(name, key="k", base_url=server.url)
     session = Session(llm, **session_options)
     async with asyncio.timeout(30):
-        found = [event async for event in session.astream("What is order 18?")]
+        found = [event async for event in session.stream_async("What is order 18?")]
     await session.aclose()
     await llm.aclose()
     return found

@@ -128,7 +128,7 @@ async def test_a_session_offers_both_and_its_message_has_what_the_service_did() 
             "openai-responses:gpt-5-mini", key="k", base_url=server.url, builtin=[{"type": "code_interpreter"}]
         )
         async with Session(llm, tools=[add]) as session:
-            seen = [event async for event in session.astream("Roll two dice.")]
+            seen = [event async for event in session.stream_async("Roll two dice.")]
             message = session.conversation.messages[-1]
     assert [each.get("name") or each["type"] for each in json.loads(server.asked[0].body)["tools"]] == [
         "code_interpreter",

@@ -45,12 +45,12 @@ async def test_generate_gives_calls_or_text_blocking_and_not(
     replies = ([call("add", a=1), call("clock.now")], [text("Three.")])
     script = ScriptedModel(*replies)
     for _ in replies:
-        await LLM(script).agenerate(QUESTION, tools=TOOLS)
+        await LLM(script).generate_async(QUESTION, tools=TOOLS)
 
     service.play = ScenePlay(wire, stream, script.requests, replies)
     async with connected(service, wire, stream, converse) as llm:
-        assert asks_for_both(await llm.agenerate(QUESTION, tools=TOOLS))
-        assert await llm.agenerate(QUESTION, tools=TOOLS) == "Three."
+        assert asks_for_both(await llm.generate_async(QUESTION, tools=TOOLS))
+        assert await llm.generate_async(QUESTION, tools=TOOLS) == "Three."
 
     service.play = ScenePlay(wire, stream, script.requests, replies)
     llm = named(service, wire, stream, converse)

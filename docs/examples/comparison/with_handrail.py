@@ -47,7 +47,7 @@ def read(function):
 class Handrail:
     async def run(self, url, *functions, turns=10):
         async with session(url, *map(read, functions), turns=turns) as scene:
-            await scene.agenerate_with_tools("Go.")
+            await scene.ask_async("Go.")
 
     async def run_schema(self, url, function):
         async def handler(invocation):
@@ -55,16 +55,16 @@ class Handrail:
 
         definition = ToolDefinition(name="buy", description="Buy.", input_schema=SCHEMA, side_effects=True)
         async with session(url, Tool(definition, handler)) as scene:
-            await scene.agenerate_with_tools("Go.")
+            await scene.ask_async("Go.")
 
     async def run_limited(self, url, function, seconds):
         async with session(url, tool(function, timeout=seconds, side_effects=True)) as scene:
-            await scene.agenerate_with_tools("Go.")
+            await scene.ask_async("Go.")
 
     async def run_cancelled(self, url, *functions, ready):
         async with session(url, *(tool(each, side_effects=True) for each in functions)) as scene:
-            await cancel_when(ready, scene.agenerate_with_tools("Go."))
-            await scene.agenerate_with_tools("Go on.")
+            await cancel_when(ready, scene.ask_async("Go."))
+            await scene.ask_async("Go on.")
 
     async def run_lost(self, url, function, begun):
         """What is on disk at that moment is all that the other one has."""
@@ -72,7 +72,7 @@ class Handrail:
         with TemporaryDirectory() as name:
             here, elsewhere = Path(name, "here.db"), Path(name, "elsewhere.db")
             async with session(url, pay, journal=str(here)) as scene:
-                first = asyncio.create_task(scene.agenerate_with_tools("Go."))
+                first = asyncio.create_task(scene.ask_async("Go."))
                 await begun.wait()
                 copy(here, elsewhere)
                 await go_on(url, pay, elsewhere, scene.run)
@@ -81,7 +81,7 @@ class Handrail:
 
     async def run_asking(self, url, function, asked):
         async with session(url, tool(function, side_effects=True), policy=Policy(), approver=Yes(asked)) as scene:
-            await scene.agenerate_with_tools("Go.")
+            await scene.ask_async("Go.")
 
 
 def copy(here, elsewhere):

@@ -29,6 +29,6 @@ with (
         approver=Clerk(),
     ) as session,
 ):
-    print(session.generate_with_tools("Where is order 17?"))
-    print(session.generate_with_tools("Refund 17 with 2450 cents."))
+    print(session.ask("Where is order 17?"))
+    print(session.ask("Refund 17 with 2450 cents."))
     session.save("talks")

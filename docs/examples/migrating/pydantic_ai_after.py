@@ -24,5 +24,5 @@ with (
     create_llm("openai:gpt-4.1") as llm,
     Session(llm, system_prompt="You work for a shop.", tools=[find_order, refund], approver=Clerk()) as session,
 ):
-    print(session.generate_with_tools("Where is order 17?"))
-    print(session.generate_with_tools("Refund 17 with 2450 cents."))
+    print(session.ask("Where is order 17?"))
+    print(session.ask("Refund 17 with 2450 cents."))

@@ -18,7 +18,7 @@ from handrail.sessions.conversion import (
     convert_to_openai_tools,
 )
 from handrail.sessions.create import create_llm
-from handrail.sessions.session import Session
+from handrail.sessions.session import Choice, OnEvent, Said, Session as PlainSession, SessionReply
 from handrail.sessions.tool_requests import RequestedCall as ToolCall, ToolCallRequest, execute_tools
 from handrail.sync import execute_tool_securely
 from handrail.tools.definition import ToolDefinition
@@ -45,6 +45,16 @@ __all__ = [
     "type_to_schema",
     "validate_against_schema",
 ]
+
+
+class Session(PlainSession):
+    """A `handrail.Session` whose `ask` has the document's name too."""
+
+    def generate_with_tools(
+        self, prompt: Said = None, *, tool_choice: Choice = "auto", on_event: OnEvent | None = None
+    ) -> SessionReply:
+        """`ask`, as the document calls it."""
+        return self.ask(prompt, tool_choice=tool_choice, on_event=on_event)
 
 
 def generate_schema_from_function(func: Callable[..., Any]) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def check_model(given: Any) -> None:
             f"{given!r} is the name of a model; create_llm({given!r}) makes an LLM of it for a Session, "
             f"and llm.model is the model that a Runner takes"
         )
-    if callable(getattr(given, "agenerate", None)) and hasattr(given, "model"):
+    if callable(getattr(given, "generate_async", None)) and hasattr(given, "model"):
         raise UsageError("an LLM stands where a model is wanted; give llm.model")
     if isinstance(given, type) or not callable(getattr(given, "stream", None)) or not hasattr(given, "name"):
         kind = given.__name__ if isinstance(given, type) else type(given).__name__

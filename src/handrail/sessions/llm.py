@@ -78,9 +78,9 @@ class LLM(Closable):
         Raises:
             ModelError: The service failed, or said something unreadable.
         """
-        return self.portal.call(self.agenerate(prompt, tools, tool_choice, system_prompt, **settings))
+        return self.portal.call(self.generate_async(prompt, tools, tool_choice, system_prompt, **settings))
 
-    async def agenerate(
+    async def generate_async(
         self,
         prompt: Prompt,
         tools: Iterable[Any] | None = None,
@@ -91,7 +91,7 @@ class LLM(Closable):
         text: list[str] = []
         calls: list[RequestedCall] = []
         finished = False
-        async with aclosing(self.astream(prompt, tools, tool_choice, system_prompt, **settings)) as events:
+        async with aclosing(self.stream_async(prompt, tools, tool_choice, system_prompt, **settings)) as events:
             async for event in events:
                 match event:
                     case TextDelta(text=piece):
@@ -114,9 +114,9 @@ class LLM(Closable):
         **settings: Unpack[CallSettings],
     ) -> Iterator[ModelEvent]:
         """The reply as it arrives: pieces of text, calls, `ReplyFinished` last."""
-        return self.portal.iterate(self.astream(prompt, tools, tool_choice, system_prompt, **settings))
+        return self.portal.iterate(self.stream_async(prompt, tools, tool_choice, system_prompt, **settings))
 
-    async def astream(
+    async def stream_async(
         self,
         prompt: Prompt,
         tools: Iterable[Any] | None = None,

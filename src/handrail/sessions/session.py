@@ -1,4 +1,4 @@
-"""A conversation with a model and tools: `Session(provider=llm, tools=[...]).generate_with_tools(prompt)`.
+"""A conversation with a model and tools: `Session(provider=llm, tools=[...]).ask(prompt)`.
 
 It keeps what was said, what ran and the proof of it. The runner does the work; the
 blocking methods wait for the async ones in a loop of their own, so that they work
@@ -12,6 +12,7 @@ import contextlib
 import weakref
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from copy import copy
+from inspect import isawaitable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
@@ -66,6 +67,8 @@ class SessionProof(Struct, frozen=True):
 
 Said = str | Iterable[str | Content] | None
 Choice = ToolChoice | Mapping[str, Any] | str
+OnEvent = Callable[[Event], object]
+"""A plain or an async function; what a plain one returns is ignored."""
 
 
 class SessionReply(Struct, frozen=True):
@@ -147,22 +150,38 @@ class Session(Closable):
 
     # ── asking ───────────────────────────────────────────────────────────────────────
 
-    def generate_with_tools(
-        self, prompt: Said = None, *, tool_choice: Choice = "auto", on_event: Callable[[Event], None] | None = None
+    def ask(
+        self, prompt: Said = None, *, tool_choice: Choice = "auto", on_event: OnEvent | None = None
     ) -> SessionReply:
         """Ask, run the tools that the model calls, and go on until it answers. Without a prompt, go on from here.
+
+        Args:
+            prompt: Words, or words and images.
+            tool_choice: "auto", "none", "required" or the name of a tool, for the first reply.
+            on_event: A function, plain or async, that is called with each event as it happens.
 
         Raises:
             ModelError: The model gave no usable reply. The prompt is taken back if nothing was done for it.
             ToolFailed: Under `fail_fast`; the conversation is as it was before the prompt.
             LimitExceeded: Under `on_limit="error"`; the conversation has everything up to there.
         """
-        emit = ignore_event if on_event is None else _awaitable(on_event)
-        return self.portal.call(self.agenerate_with_tools(prompt, tool_choice=tool_choice, emit=emit))
+        return self.portal.call(self.ask_async(prompt, tool_choice=tool_choice, on_event=on_event))
 
-    async def agenerate_with_tools(
-        self, prompt: Said = None, *, tool_choice: Choice = "auto", emit: Emit = ignore_event
+    async def ask_async(
+        self, prompt: Said = None, *, tool_choice: Choice = "auto", on_event: OnEvent | None = None
     ) -> SessionReply:
+        """`ask` for async code."""
+        return await self._answer(prompt, tool_choice, ignore_event if on_event is None else _emitting(on_event))
+
+    def stream(self, prompt: Said = None, *, tool_choice: Choice = "auto") -> Iterator[Event]:
+        """Ask, and give the events as they happen: pieces of text, calls, results, progress."""
+        return self.portal.iterate(self.stream_async(prompt, tool_choice=tool_choice))
+
+    def stream_async(self, prompt: Said = None, *, tool_choice: Choice = "auto") -> AsyncGenerator[Event, None]:
+        """`stream` for async code."""
+        return stream_emitted(lambda emit: self._answer(prompt, tool_choice, emit))
+
+    async def _answer(self, prompt: Said, tool_choice: Choice, emit: Emit) -> SessionReply:
         engine = await self._opened()
         async with engine.turn():
             self.conversation = engine.briefed(self.conversation)
@@ -178,13 +197,6 @@ class Session(Closable):
                 raise
             added = self.conversation.messages[start:]
             return SessionReply(self.conversation.text, self.conversation, _results(added))
-
-    def stream(self, prompt: Said = None, *, tool_choice: Choice = "auto") -> Iterator[Event]:
-        """The same as it happens: pieces of text, calls, results, progress."""
-        return self.portal.iterate(self.astream(prompt, tool_choice=tool_choice))
-
-    def astream(self, prompt: Said = None, *, tool_choice: Choice = "auto") -> AsyncGenerator[Event, None]:
-        return stream_emitted(lambda emit: self.agenerate_with_tools(prompt, tool_choice=tool_choice, emit=emit))
 
     def _follow(self, conversation: Conversation) -> None:
         self.conversation = conversation
@@ -321,9 +333,11 @@ def _prompts(conversation: Conversation) -> list[int]:
     return [index for index, message in enumerate(conversation.messages) if isinstance(message, UserMessage)]
 
 
-def _awaitable(on_event: Callable[[Event], None]) -> Emit:
+def _emitting(on_event: OnEvent) -> Emit:
     async def emit(event: Event) -> None:
-        on_event(event)
+        done = on_event(event)
+        if isawaitable(done):
+            await done
 
     return emit
 

@@ -65,7 +65,7 @@ class ToolCallRequest:
         """
         execute_tools(self.tool_calls, tool_functions)
 
-    async def aexecute_tool_calls(self, tool_functions: Functions) -> None:
+    async def execute_tool_calls_async(self, tool_functions: Functions) -> None:
         """The same, while the event loop goes on."""
         await asyncio.to_thread(self.execute_tool_calls, tool_functions)
 

@@ -464,7 +464,7 @@ def test_a_session_prepares_its_servers_and_closes_them(tmp_path: Path) -> None:
     ensemble = stall.ensemble()
     model = ScriptedModel([call("look")], [text("I have looked.")])
     with Session(provider=model, tools=[ensemble]) as session:
-        reply = session.generate_with_tools("Look.")
+        reply = session.ask("Look.")
         pid = int(reply.results[0].text.split()[-1])
         assert reply.text == "I have looked."
         assert [offer.name for offer in model.requests[0].tools] == ["look"]
@@ -484,7 +484,7 @@ async def test_a_session_leaves_an_ensemble_open_that_somebody_else_prepared() -
     ensemble = Ensemble("plain")
     await ensemble.prepare()
     async with Session(provider=ScriptedModel([text("Hm.")]), tools=[ensemble]) as session:
-        await session.agenerate_with_tools("Well?")
+        await session.ask_async("Well?")
     assert ensemble.state == "prepared"
 
 
@@ -493,9 +493,9 @@ async def test_a_session_whose_server_fails_can_be_asked_again(tmp_path: Path) -
     ensemble = stall.ensemble(required=True)
     async with Session(provider=ScriptedModel([text("Here.")]), tools=[ensemble]) as session:
         with pytest.raises(McpError):
-            await session.agenerate_with_tools("Well?")
+            await session.ask_async("Well?")
         stall.offer([READ])
-        assert (await session.agenerate_with_tools("Well?")).text == "Here."
+        assert (await session.ask_async("Well?")).text == "Here."
 
 
 @asynccontextmanager

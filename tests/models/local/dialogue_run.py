@@ -43,7 +43,7 @@ async def hold(llm: LLM, dialogue: Dialogue) -> list[Verdict]:
             person.turn = turn
             heard += f" {turn.said}"
             before = len(session.conversation)
-            answer = await session.agenerate_with_tools(turn.said)
+            answer = await session.ask_async(turn.said)
             new = session.conversation.messages[before:]
             results += [message.result for message in new if isinstance(message, ResultMessage)]
             verdicts.append(judge(turn, _calls(new), results, heard, answer.text))

@@ -31,7 +31,7 @@ def main(folder: Path) -> None:
     with Session(
         model, tools=[payer(folder, 4)], code=True, journal=folder / "journal.db", policy=policy, new_id=_id
     ) as session:
-        session.generate_with_tools("Pay four times.")
+        session.ask("Pay four times.")
 
 
 _count = 0

@@ -39,7 +39,7 @@ def test_no_attack_learns_anything_and_the_session_goes_on(group: str, facts: Fa
     model = ScriptedModel(*replies, [text("Done.")])
     limits = Limits(iterations=len(pieces) + 1, same_answer=1_000, same_failure=1_000)
     with Session(model, code=CodeSettings(limits=LIMITS), limits=limits) as session:
-        results = session.generate_with_tools("Attack.").results
+        results = session.ask("Attack.").results
 
     for attack, tried, after in zip(attacks, results[::2], results[1::2], strict=True):
         assert SECRET not in tried.text, attack.name
@@ -78,7 +78,7 @@ def test_no_way_leads_to_an_effect_without_approval(way: str) -> None:
     tried = f"try:\n    {way}\nexcept Exception as error:\n    print('refused:', error)"
     model = ScriptedModel([call("run_code", code=tried)], [text("Done.")])
     with Session(model, tools=[pay], approver=Person(), code=True) as session:
-        (result,) = session.generate_with_tools("Pay.").results
+        (result,) = session.ask("Pay.").results
 
     assert paid == []
     assert result.text.startswith("refused:")
@@ -95,6 +95,6 @@ def test_many_calls_at_once_count_one_by_one_against_the_limit() -> None:
     code = f"try:\n    {calls}\nexcept RuntimeError as error:\n    print(error)"
     model = ScriptedModel([call("run_code", code=code)], [text("Done.")])
     with Session(model, tools=[read], code=CodeSettings(limits=LIMITS)) as session:
-        (result,) = session.generate_with_tools("Read.").results
+        (result,) = session.ask("Read.").results
 
     assert "100 calls, which is the limit" in result.text

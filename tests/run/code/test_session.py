@@ -65,14 +65,14 @@ def session(*code: str, **options: Any) -> Session:
 def printed(*code: str, **options: Any) -> list[str]:
     """What the model reads of each piece of code."""
     with session(*code, **options) as there:
-        return [result.text for result in there.generate_with_tools("Go.").results]
+        return [result.text for result in there.ask("Go.").results]
 
 
 def test_fifty_calls_cost_one_turn_and_each_is_on_record() -> None:
     model = scripted("print(sum(read_order(id)['cents'] for id in range(1, 51)))")
     events: list[Event] = []
     with Session(model, tools=[read_order], code=True) as there:
-        reply = there.generate_with_tools("What did the first fifty orders cost?", on_event=events.append)
+        reply = there.ask("What did the first fifty orders cost?", on_event=events.append)
         assert there.proof.verify().ok
 
     assert [result.content for result in reply.results] == ["127500\n"]
@@ -84,7 +84,7 @@ def test_fifty_calls_cost_one_turn_and_each_is_on_record() -> None:
 def test_the_model_is_shown_signatures_and_one_tool() -> None:
     model = scripted("print(1)")
     with Session(model, system_prompt="Be brief.", tools=[read_order, long_text], code=True) as there:
-        there.generate_with_tools("Go.")
+        there.ask("Go.")
 
     (request, _) = model.requests
     assert [offer.name for offer in request.tools] == ["run_code"]
@@ -100,8 +100,8 @@ def test_the_model_is_shown_signatures_and_one_tool() -> None:
 def test_a_second_prompt_is_not_told_the_functions_again() -> None:
     model = ScriptedModel([text("One.")], [text("Two.")])
     with Session(model, tools=[read_order], code=True) as there:
-        there.generate_with_tools("Go.")
-        there.generate_with_tools("Go on.")
+        there.ask("Go.")
+        there.ask("Go on.")
 
     assert sum(isinstance(each, SupervisorMessage) for each in there.conversation.messages) == 1
 
@@ -140,7 +140,7 @@ def test_a_tool_that_takes_a_secret_is_called_by_the_model_itself() -> None:
 
     model = scripted("login('ada', 'hunter2')")
     with Session(model, tools=[read_order, login], code=True) as there:
-        (result,) = there.generate_with_tools("Go.").results
+        (result,) = there.ask("Go.").results
 
     assert [offer.name for offer in model.requests[0].tools] == ["login", "run_code"]
     assert "NameError" in result.text
@@ -198,7 +198,7 @@ def test_scopes_of_the_caller_hold_for_code() -> None:
 def test_tools_that_are_named_direct_are_offered_and_not_callable_from_code() -> None:
     model = ScriptedModel([call("read_order", number=2), call("run_code", code="read_order(2)")], [text("Done.")])
     with Session(model, tools=[read_order, long_text], code=CodeSettings(direct=("read_*",))) as there:
-        direct, code = there.generate_with_tools("Go.").results
+        direct, code = there.ask("Go.").results
 
     assert [offer.name for offer in model.requests[0].tools] == ["read_order", "run_code"]
     assert direct.content == {"number": 2, "cents": 200}
@@ -207,7 +207,7 @@ def test_tools_that_are_named_direct_are_offered_and_not_callable_from_code() ->
 
 def test_a_fork_has_an_interpreter_of_its_own() -> None:
     with session("a = 1") as there:
-        there.generate_with_tools("Go.")
+        there.ask("Go.")
         with there.fork() as other:
             assert [type(each) for each in other.conversation.messages] == [
                 type(each) for each in there.conversation.messages
@@ -278,7 +278,7 @@ async def test_two_pieces_of_code_of_one_reply_run_one_after_the_other() -> None
     first, second = "a = [read_order(n)['cents'] for n in range(3)]", "print(a)"
     model = ScriptedModel([call("run_code", code=first), call("run_code", code=second)], [text("Done.")])
     async with Session(model, tools=[read_order], code=True) as there:
-        reply = await there.agenerate_with_tools("Go.")
+        reply = await there.ask_async("Go.")
 
     assert reply.results[1].content == "[0, 100, 200]\n"
 
@@ -291,7 +291,7 @@ def test_of_many_tools_the_model_is_told_names_and_code_finds_signatures() -> No
     code = "print(find_functions('read an order'))", "print(find_functions('fact_3 fact_69'))", "print(read_order(2))"
     model = scripted(*code)
     with Session(model, tools=[read_order, *many], code=True) as there:
-        by_words, by_names, used = (result.text for result in there.generate_with_tools("Go.").results)
+        by_words, by_names, used = (result.text for result in there.ask("Go.").results)
 
     (told,) = [each.text for each in model.requests[0].messages if isinstance(each, SupervisorMessage)]
     assert "fact_69" in told and "def read_order" not in told

@@ -215,7 +215,7 @@ class Converser:
         said: list[str] = []
         calls: list[Canister] = []
         asked = Messages(to_messages(canisters))
-        async with aclosing(self._llm.astream(asked, self._tools)) as events:
+        async with aclosing(self._llm.stream_async(asked, self._tools)) as events:
             async for event in events:
                 match event:
                     case TextDelta(text=piece):

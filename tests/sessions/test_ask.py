@@ -1,0 +1,79 @@
+"""`ask` and `ask_async`, `stream` and `stream_async`: the two verbs of a session, each in two forms."""
+
+from __future__ import annotations
+
+import pytest
+
+from handrail import LLM, Session
+from handrail.compat import abstractllm
+from handrail.events import Event, TextDelta
+from handrail.testing import ScriptedModel, call, text
+
+
+def get_weather(location: str) -> str:
+    """Get the current weather."""
+    return f"sunny in {location}"
+
+
+def weather_model() -> ScriptedModel:
+    return ScriptedModel([call("get_weather", location="Paris")], [text("Sun"), text("ny.")])
+
+
+def test_ask_runs_the_tools_and_returns_the_answer() -> None:
+    with Session(weather_model(), tools=[get_weather]) as session:
+        reply = session.ask("What is the weather in Paris?")
+
+    assert (str(reply), [result.content for result in reply.results]) == ("Sunny.", ["sunny in Paris"])
+
+
+async def test_ask_async_does_the_same_where_it_is_awaited() -> None:
+    async with Session(weather_model(), tools=[get_weather]) as session:
+        reply = await session.ask_async("What is the weather in Paris?")
+
+    assert (str(reply), [result.content for result in reply.results]) == ("Sunny.", ["sunny in Paris"])
+
+
+def test_stream_gives_the_answer_piece_by_piece() -> None:
+    with Session(weather_model(), tools=[get_weather]) as session:
+        pieces = [event.text for event in session.stream("Weather?") if isinstance(event, TextDelta)]
+
+    assert pieces == ["Sun", "ny."]
+
+
+async def test_stream_async_gives_the_same_pieces() -> None:
+    async with Session(weather_model(), tools=[get_weather]) as session:
+        pieces = [event.text async for event in session.stream_async("Weather?") if isinstance(event, TextDelta)]
+
+    assert pieces == ["Sun", "ny."]
+
+
+@pytest.mark.parametrize("kind", ["plain", "async"])
+async def test_on_event_is_a_plain_or_an_async_function_in_both_forms(kind: str) -> None:
+    seen: list[Event] = []
+
+    async def note(event: Event) -> None:
+        seen.append(event)
+
+    on_event = note if kind == "async" else seen.append
+    async with Session(weather_model(), tools=[get_weather]) as session:
+        await session.ask_async("Weather?", on_event=on_event)
+    with Session(weather_model(), tools=[get_weather]) as session:
+        session.ask("Weather?", on_event=on_event)
+
+    assert [event.text for event in seen if isinstance(event, TextDelta)] == ["Sun", "ny."] * 2
+
+
+async def test_an_llm_has_the_same_pairs() -> None:
+    with LLM(ScriptedModel([text("Hello.")])) as llm:
+        assert llm.generate("?") == "Hello."
+    async with LLM(ScriptedModel([text("Hello.")], [text("Again.")])) as llm:
+        assert await llm.generate_async("?") == "Hello."
+        pieces = [event.text async for event in llm.stream_async("?") if isinstance(event, TextDelta)]
+    assert pieces == ["Again."]
+
+
+def test_abstractllms_name_for_ask_is_only_in_its_module() -> None:
+    with abstractllm.Session(weather_model(), tools=[get_weather]) as session:
+        assert session.generate_with_tools("Weather?").text == "Sunny."
+
+    assert not hasattr(Session, "generate_with_tools")
