@@ -125,11 +125,16 @@ def run_of(told: str) -> str:
 
 def dialogue(arguments: Sequence[str], *steps: tuple[str, str], **env: str) -> tuple[int, str]:
     """What a person sees who types each answer when its prompt has appeared, and the exit code."""
+    return program_dialogue(command(*arguments), *steps, **env)
+
+
+def program_dialogue(argv: Sequence[str], *steps: tuple[str, str], **env: str) -> tuple[int, str]:
+    """The same with any program."""
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (40, 120))
     quiet = {"TERM": "dumb", "VISUAL": "", "EDITOR": "", **env}
     with subprocess.Popen(
-        command(*arguments),
+        argv,
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,

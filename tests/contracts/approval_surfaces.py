@@ -6,7 +6,9 @@ import asyncio
 import io
 import json
 import os
+import pty
 import sys
+import tty
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -19,7 +21,6 @@ from textual.widgets import TextArea
 
 from handrail import Context, Executor, Secret, ToolCall, ToolResult, tool
 from handrail.cli.rlm.live_display import DisplayPausingApprover, RlmLiveDisplay
-from handrail.cli.terminal.approver import TerminalApprover
 from handrail.core.errors import UsageError
 from handrail.core.events import ConfirmationAnswered, ConfirmationRequested
 from handrail.core.ports import Approver
@@ -27,6 +28,7 @@ from handrail.desk.questions import PendingQuestions
 from handrail.desk.tui.json_editor import JsonEditor
 from handrail.desk.values import DeskQuestion
 from handrail.execute.rules import Rules
+from handrail.execute.terminal.approver import TerminalApprover
 from handrail.journal.answering import answer
 from handrail.journal.journal import SqliteJournal
 from handrail.journal.reader import JournalReader
@@ -132,6 +134,9 @@ class RecordedScreen(io.StringIO):
         super().__init__()
         self._written = asyncio.Event()
 
+    def isatty(self) -> bool:
+        return True
+
     def write(self, text: str) -> int:
         self._written.set()
         return super().write(text)
@@ -148,7 +153,8 @@ class AtTerminal(InProcess):
 
     def __init__(self, stack: AsyncExitStack, patch: pytest.MonkeyPatch) -> None:
         super().__init__(stack)
-        reading, self._keys = os.pipe()
+        self._keys, reading = pty.openpty()
+        tty.setraw(reading)  # neither echo nor a longest line
         self._keyboard = stack.enter_context(os.fdopen(reading))
         stack.callback(os.close, self._keys)
         self.screen = RecordedScreen()
@@ -157,7 +163,7 @@ class AtTerminal(InProcess):
             patch.delenv(name, raising=False)
 
     def approver(self) -> Approver:
-        return TerminalApprover(self.tools, "ada")
+        return TerminalApprover(by="ada", tools=self.tools)
 
     async def ask(self, arguments: Arguments) -> None:
         self._patch.setattr(sys, "stdin", self._keyboard)  # pytest has put its own there since the fixture was made

@@ -18,12 +18,12 @@ from handrail.cli.config.approval import check_approved, require_approval
 from handrail.cli.confirm.answers import login_name
 from handrail.cli.journal_location import journal_to_write
 from handrail.cli.output.view import CommandView, with_common_options
-from handrail.cli.terminal.approver import TerminalApprover
 from handrail.cli.terminal.person import terminal_person
 from handrail.config.load import find_config, load_config
 from handrail.config.values import LOCAL, Config
 from handrail.core.errors import HandrailError
 from handrail.execute.confirm import DeferAll
+from handrail.execute.terminal.approver import TerminalApprover
 from handrail.run.offering import Offering
 
 complete_models = completer(lambda ctx: model_names(load_config(find_config(named_config(ctx), Path.cwd()))))
@@ -77,7 +77,7 @@ class RunOptions:
         if self.yes:
             return lambda tools: AllowAll(f"{login_name()}, by --yes")
         if sys.stdin.isatty() and sys.stderr.isatty():
-            return lambda tools: TerminalApprover(tools, login_name())
+            return lambda tools: TerminalApprover(by=login_name(), tools=tools)
         return lambda tools: DeferAll()
 
     def person(self) -> Person:

@@ -43,7 +43,8 @@ from handrail.core.ids import NewId, new_id
 from handrail.core.invocation import Invocation as ToolInvocation
 from handrail.core.messages import Conversation, ResultMessage
 from handrail.core.outcome_codes import CODES
-from handrail.core.ports import Approver, Clock, Journal, Model, SystemClock
+from handrail.core.ports import Clock, Journal, Model, SystemClock
+from handrail.execute.approvers import AnyApprover
 from handrail.execute.executor import Executor
 from handrail.execute.policy import Policy
 from handrail.run.limits import Limits
@@ -204,7 +205,7 @@ def client(
     proof_sink: Journal | None = None,
     policy: Policy = Policy(),
     limits: Limits = Limits(),
-    approver: Approver | None = None,
+    approver: AnyApprover | None = None,
     clock: Clock = SystemClock(),
     new_id: NewId = new_id,
 ) -> Client:

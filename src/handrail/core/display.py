@@ -8,10 +8,13 @@ like one of those. What is read back is checked as strictly as what a model writ
 from __future__ import annotations
 
 import json
+import math
 import mimetypes
 import re
 import unicodedata
 from typing import Any
+
+import msgspec
 
 from handrail.core.errors import UsageError
 from handrail.core.jsontext import JSONTextError, kind_of, parse
@@ -49,6 +52,45 @@ def _escaped(letter: str) -> str:
         case _ if code < 0x10000:
             return f"\\u{code:04x}"
     return f"\\U{code:08x}"
+
+
+_WRITABLE = 10**4_000
+"""Python writes no integers of more than 4,300 digits as decimals."""
+
+
+def short(text: str, most: int = 60) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def inline(value: Any, most: int = 60) -> str:
+    """A JSON value in one short line; an object by its fields."""
+    if isinstance(value, dict):
+        return short(" ".join(f"{printable(key)}={_value(item, most)}" for key, item in value.items()), most)
+    return _value(value, most)
+
+
+def builtins(value: Any) -> Any:
+    """The value in types that JSON has; NaN and the infinities by their names, integers without end in hex."""
+    return _finite(msgspec.to_builtins(value, str_keys=True))
+
+
+def _value(value: Any, most: int) -> str:
+    # A long text is cut first: an argument may be a whole file.
+    value = short(value, 4 * most) if isinstance(value, str) else value
+    return printable(short(json.dumps(builtins(value), ensure_ascii=False), most))
+
+
+def _finite(value: Any) -> Any:
+    match value:
+        case float() if not math.isfinite(value):
+            return str(value)
+        case int() if abs(value) >= _WRITABLE:
+            return hex(value)
+        case dict():
+            return {key: _finite(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_finite(item) for item in value]
+    return value
 
 
 def duration_text(microseconds: int) -> str:

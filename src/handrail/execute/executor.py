@@ -26,9 +26,10 @@ from handrail.core.errors import (
 )
 from handrail.core.events import CallAsked, CallSettled, Emit, ignore_event
 from handrail.core.ids import NewId, nested_id, new_id
-from handrail.core.ports import Approver, Authoriser, Clock, Embedder, Journal, Spill, SystemClock, Tracer
+from handrail.core.ports import Authoriser, Clock, Embedder, Journal, Spill, SystemClock, Tracer
 from handrail.core.tasks import run_to_completion, unwrap_exception_group
 from handrail.core.usage_checks import check_journal
+from handrail.execute.approvers import AnyApprover, as_approver
 from handrail.execute.arguments import check_secrets, locate_arguments, read_arguments
 from handrail.execute.attempt import CallAttempt, refusal_result
 from handrail.execute.confirm import CallConfirmer, DeferAll
@@ -55,7 +56,7 @@ class Executor(ClosedOnExit):
         tools: RegisteredTools | Iterable[Any],
         *,
         policy: Policy = Policy(),
-        approver: Approver | None = None,
+        approver: AnyApprover | None = None,
         authoriser: Authoriser | None = None,
         journal: Journal | None = None,
         spill: Spill | None = None,
@@ -72,7 +73,7 @@ class Executor(ClosedOnExit):
         self.policy = policy
         self.tracer = tracer
         self._authoriser = authoriser or ScopeAuthoriser()
-        self._confirmer = CallConfirmer(approver or DeferAll())
+        self._confirmer = CallConfirmer(as_approver(approver, tools) or DeferAll())
         self._reuse = CallReuse()
         self._embedder = embedder
         self._deduplicators: dict[Tool, Deduplicator | None] = {}

@@ -35,7 +35,7 @@ from msgspec.structs import replace
 from handrail.core.canonical import canonical_json
 from handrail.core.confirmation import Allow, Confirmation, Decision, Deny, Location
 from handrail.core.errors import UsageError
-from handrail.core.ports import Approver
+from handrail.execute.approvers import AnyApprover, as_approver
 from handrail.execute.confirm import DeferAll
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{12,64}")
@@ -111,9 +111,9 @@ class Rule(Struct, frozen=True):
 class Rules:
     """An approver that answers by the first rule that covers a call, and asks another where none does."""
 
-    def __init__(self, rules: Iterable[Rule | str], otherwise: Approver | None = None) -> None:
+    def __init__(self, rules: Iterable[Rule | str], otherwise: AnyApprover | None = None) -> None:
         self._rules = tuple(rule if isinstance(rule, Rule) else Rule.parse(rule) for rule in rules)
-        self._otherwise = otherwise or DeferAll()
+        self._otherwise = as_approver(otherwise) or DeferAll()
 
     async def decide(self, question: Confirmation) -> Decision:
         for rule in self._rules:

@@ -27,7 +27,8 @@ from handrail.core.closing import ClosedOnExit
 from handrail.core.context import Principal
 from handrail.core.errors import BusError
 from handrail.core.ids import NewId, new_id
-from handrail.core.ports import Approver, Clock, Journal, SystemClock, Tracer
+from handrail.core.ports import Clock, Journal, SystemClock, Tracer
+from handrail.execute.approvers import AnyApprover, as_approver
 from handrail.execute.policy import Policy
 from handrail.node.bus.answered_calls import Key
 from handrail.node.bus.call_placements import CallPlacements
@@ -86,7 +87,7 @@ class CapabilityBus(ClosedOnExit):
         admission: Admission | None = None,
         journal: Journal | None = None,
         policy: Policy | None = None,
-        approver: Approver | None = None,
+        approver: AnyApprover | None = None,
         tracer: Tracer | None = None,
         max_depth: int = 6,
         ring: int = 10_000,
@@ -110,6 +111,7 @@ class CapabilityBus(ClosedOnExit):
         self._router = CapabilityRouter(self._clock)
         self._placed = CallPlacements(self._clock)
         self._peers = ConnectedPeers(node_id, self._clock)
+        approver = as_approver(approver)
         self._local = LocalCapabilities(journal, policy, approver, tracer, max_depth, self._clock, new_id)
         self._unrecorded = LocalCapabilities(None, policy, approver, tracer, max_depth, self._clock, new_id)
         self._closed = False

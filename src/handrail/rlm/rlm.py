@@ -22,6 +22,7 @@ from handrail.core.calls import Problem, ToolCall, ToolResult
 from handrail.core.context import Context
 from handrail.core.errors import Outcome, UsageError
 from handrail.core.ports import Journal, Tracer
+from handrail.execute.approvers import as_approver
 from handrail.rlm.backends import Backend, RlmBackends, make_backend, make_other_backends
 from handrail.rlm.custom_tools import read_custom_tools
 from handrail.rlm.environment import ReplEnvironment, setup_code_of
@@ -117,6 +118,8 @@ class RLM(Closable):
         self._logger = logger
         self._on_event = on_event
         custom = read_custom_tools(custom_tools)
+        if (approver := of_runs.get("approver")) is not None:
+            of_runs["approver"] = as_approver(approver)  # one for the run and its children: they ask in turn
         self._setup = RlmSetup(
             root=self._backends.root.model,
             sub=self._backends.sub,

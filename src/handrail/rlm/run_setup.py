@@ -9,7 +9,8 @@ from typing import TypedDict
 
 from handrail.core.errors import UsageError
 from handrail.core.ids import NewId, new_id
-from handrail.core.ports import Approver, Clock, Journal, Model, SystemClock, Tracer
+from handrail.core.ports import Clock, Journal, Model, SystemClock, Tracer
+from handrail.execute.approvers import AnyApprover
 from handrail.execute.policy import Policy
 from handrail.rlm.backends import READS
 from handrail.rlm.custom_tools import CustomTools
@@ -33,7 +34,7 @@ class RlmRunOptions(TypedDict, total=False):
     max_errors: int | None
     """Turns in a row whose code fails."""
     policy: Policy
-    approver: Approver | None
+    approver: AnyApprover | None
     on_wait: OnWait
     """When a call of code waits for a person: `tell` the code, by an exception; or `pause` the run there. Its
     completion is then `partial`, and once the word was given the run is taken up at this very call."""
@@ -65,7 +66,7 @@ class RlmSetup:
     custom_sub: CustomTools = field(default_factory=CustomTools)
     journal: Journal | None = None
     policy: Policy = field(default_factory=Policy)
-    approver: Approver | None = None
+    approver: AnyApprover | None = None
     on_wait: OnWait = "tell"
     tracer: Tracer | None = None
     state: Path | None = None

@@ -25,8 +25,9 @@ from handrail.core.events import Emit, Event, ignore_event
 from handrail.core.ids import new_id
 from handrail.core.messages import Content, Conversation, ResultMessage, UserMessage
 from handrail.core.model_request import ToolChoice
-from handrail.core.ports import Approver, Journal, Model, SystemClock, writes_code
+from handrail.core.ports import Journal, Model, SystemClock, writes_code
 from handrail.core.usage_checks import check_keyword_names, keyword_names
+from handrail.execute.approvers import AnyApprover, as_approver
 from handrail.run.code.code_mode import CodeSettings
 from handrail.sandbox.port import create_sandbox
 from handrail.sessions.blocking import Closable, LazyPortal
@@ -97,7 +98,7 @@ class Session(Closable):
         system_prompt: str | None = None,
         tools: Iterable[Any] = (),
         journal: Journal | str | Path | None = None,
-        approver: Approver | None = None,
+        approver: AnyApprover | None = None,
         code: bool | CodeSettings | Literal["service"] = False,
         **options: Unpack[SessionOptions],
     ) -> None:
@@ -107,7 +108,7 @@ class Session(Closable):
             system_prompt: What the model is told first.
             tools: Functions, tools, ensembles and registered sets.
             journal: An open one, or the file of one.
-            approver: Decides about side effects.
+            approver: Decides about side effects: a function, an object with `decide(question)`, or "terminal".
             code: The model calls tools from Python that it writes, in a sandbox here (True, or a `CodeSettings`)
                 or in that of the service ("service").
             options: How calls are treated and how far a run may go, as `policy` and `limits`; other parts of an
@@ -127,7 +128,8 @@ class Session(Closable):
             tools=items,
             defaults=self.llm.defaults,
             journal=Path(journal) if isinstance(journal, str) else journal,
-            approver=approver,
+            # The executor makes the approver at the terminal: it knows the tools.
+            approver=approver if approver == "terminal" else as_approver(approver),
             options=options,
             code=_checked(code, self.llm.model),
         )

@@ -24,7 +24,8 @@ from handrail.core.events import Emit, Event
 from handrail.core.ids import NewId
 from handrail.core.messages import Conversation
 from handrail.core.model_request import ModelRequest, ToolChoice
-from handrail.core.ports import Approver, Authoriser, Clock, Embedder, Journal, Model, Spill
+from handrail.core.ports import Authoriser, Clock, Embedder, Journal, Model, Spill
+from handrail.execute.approvers import AnyApprover
 from handrail.execute.executor import Executor
 from handrail.execute.policy import Policy
 from handrail.run.code.code_mode import CodeMode, CodeSettings
@@ -74,7 +75,7 @@ class SessionSetup:
     defaults: ModelRequest
     journal: Journal | Path | None
     """One that is open, the file of one, or none: then one is kept as long as the session."""
-    approver: Approver | None
+    approver: AnyApprover | None
     options: SessionOptions
     code: CodeSettings | Literal["service"] | None
     """Where code of the model runs that calls the tools: here, or at the service. None: it calls them itself."""

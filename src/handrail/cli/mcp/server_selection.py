@@ -12,14 +12,14 @@ from handrail.app import Person
 from handrail.app.tool_groups import AppMcpServer, GroupContext, close_all, make_server, server_refusal
 from handrail.cli.complete import completer, named_config
 from handrail.cli.run_options import CliSetup
-from handrail.cli.terminal.approver import TerminalApprover
 from handrail.config.approvals import unapproved_reason
 from handrail.config.load import find_config, load_config
 from handrail.config.mcp import McpSettings
 from handrail.config.values import Config
 from handrail.core.errors import ConfigError, McpError, UsageError
 from handrail.execute.confirm import DeferAll
-from handrail.tools.registry import prepare_ensembles, registered
+from handrail.execute.terminal.approver import TerminalApprover
+from handrail.tools.registry import prepare_ensembles
 
 complete_servers = completer(lambda ctx: load_config(find_config(named_config(ctx), Path.cwd())).mcp)
 
@@ -52,7 +52,7 @@ async def connect_servers(
     """
     config = setup.config
     here = sys.stdin.isatty() and sys.stderr.isatty()
-    around = GroupContext(person, TerminalApprover(registered(), person.by) if here else DeferAll())
+    around = GroupContext(person, TerminalApprover(by=person.by) if here else DeferAll())
     servers: dict[str, AppMcpServer] = {}
     try:
         for name in names:

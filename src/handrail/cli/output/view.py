@@ -20,8 +20,8 @@ import click
 from handrail.cli import text
 from handrail.cli.ids import shorten_ids
 from handrail.cli.journal_location import configured_journal, find_journal
-from handrail.cli.terminal.line_reader import discard_typed_input
 from handrail.core.errors import UsageError
+from handrail.execute.terminal.line_reader import discard_typed_input
 from handrail.journal.reader import JournalReader
 
 STYLES = {

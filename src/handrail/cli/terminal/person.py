@@ -9,7 +9,7 @@ from handrail.app.person import endpoint_description, unpinned_reason
 from handrail.cli import text
 from handrail.cli.confirm.answers import login_name
 from handrail.cli.output.view import tell
-from handrail.cli.terminal.line_reader import read_word
+from handrail.execute.terminal.line_reader import read_word
 from handrail.mcp.values import Endpoint, StdioEndpoint
 
 

@@ -18,8 +18,9 @@ from handrail.core.closing import ClosedOnExit
 from handrail.core.context import Context
 from handrail.core.errors import ToolError, UsageError
 from handrail.core.ids import new_id
-from handrail.core.ports import Approver, Journal
+from handrail.core.ports import Journal
 from handrail.core.usage_checks import check_keyword_names, keyword_names
+from handrail.execute.approvers import AnyApprover
 from handrail.execute.executor import Executor
 from handrail.execute.policy import Policy
 from handrail.mcp.client.ensemble import ENSEMBLE_OPTIONS, mcp_ensemble
@@ -40,7 +41,7 @@ class MCPClient(ClosedOnExit):
         *,
         name: str | None = None,
         policy: Policy = Policy(),
-        approver: Approver | None = None,
+        approver: AnyApprover | None = None,
         journal: Journal | None = None,
         options: dict[str, Any] | None = None,
         **parts: Unpack[ExecutorParts],

@@ -20,8 +20,9 @@ from handrail.core.events import Emit, ignore_event
 from handrail.core.ids import new_id
 from handrail.core.messages import Conversation, InvocationMessage, Message, ResultMessage
 from handrail.core.model_request import ModelRequest
-from handrail.core.ports import Approver, Journal
+from handrail.core.ports import Journal
 from handrail.core.usage_checks import check_keyword_names, keyword_names
+from handrail.execute.approvers import AnyApprover
 from handrail.execute.dedupe.create import create_deduplicator
 from handrail.execute.dedupe.matching import Deduplicator
 from handrail.execute.executor import Executor
@@ -88,7 +89,7 @@ class InvocationsProcessor(ClosedOnExit):
         ensembles: Iterable[Ensemble] = (),
         *,
         policy: Policy = Policy(),
-        approver: Approver | None = None,
+        approver: AnyApprover | None = None,
         journal: Journal | None = None,
         **parts: Unpack[ExecutorParts],
     ) -> None:

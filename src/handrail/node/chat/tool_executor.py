@@ -19,9 +19,10 @@ from handrail.core.context import Context
 from handrail.core.errors import BusError, JournalError, ModelError, ToolError, UnknownTool
 from handrail.core.ids import NewId, new_id
 from handrail.core.jsontext import JSONTextError, parse_object
-from handrail.core.ports import Approver, Journal
+from handrail.core.ports import Journal
 from handrail.core.redact import Secret
 from handrail.core.usage_checks import check_keyword_names, keyword_names
+from handrail.execute.approvers import AnyApprover, as_approver
 from handrail.execute.executor import Executor
 from handrail.execute.policy import Policy
 from handrail.node.bus.interfaces import Bus
@@ -75,7 +76,7 @@ class ToolExecutor(ClosedOnExit):
         caller: Caller | None = None,
         token: str | None = None,
         how: Mapping[str, Any] | None = None,
-        approver: Approver | None = None,
+        approver: AnyApprover | None = None,
         require_confirmation: bool = True,
         confirmation_seconds: float | None = 300.0,
         interactive: bool = False,
@@ -104,7 +105,7 @@ class ToolExecutor(ClosedOnExit):
         self._max_iterations = max_iterations
         self._interactive = interactive
         self._new_id = new_id
-        self._confirmations = Confirmations(approver, confirmation_seconds)
+        self._confirmations = Confirmations(as_approver(approver), confirmation_seconds)
         self._calls = BoundedMemory[tuple[str, str], ToolCall](MOST)
         """As they were first written, by run and id: a word is for exactly these."""
         self._confirmed: Counter[str] = Counter()

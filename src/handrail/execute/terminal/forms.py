@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from handrail.cli import text
-from handrail.cli.output.view import tell
-from handrail.cli.terminal.line_reader import read_line, read_word
 from handrail.core.confirmation import Confirmation, Decision, Defer, Deny, Edit
+from handrail.core.display import inline, printable, printable_lines
 from handrail.core.redact import is_secret
+from handrail.execute.terminal.line_reader import read_line, read_word, tell
 from handrail.tools.schema.validator import Validator
 
 _YES = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
@@ -22,9 +21,9 @@ async def fill_form(question: Confirmation, by: str) -> Decision:
     """The values as an `Edit`; `Deny` if the person will not, `Defer` for not now."""
     form = question.form or {}
     tell()
-    tell(text.printable_lines(question.description))
+    tell(printable_lines(question.description))
     if question.why:
-        tell(f"You are asked because {text.printable(question.why)}.")
+        tell(f"You are asked because {printable(question.why)}.")
     match await read_word("Fill it in? [y/N/l(ater)] "):
         case "l" | "later":
             return Defer()
@@ -52,7 +51,7 @@ async def _field(name: str, schema: Mapping[str, Any], default: Any, *, needed: 
         tell(line)
     while True:
         with _unseen(is_secret(schema)):
-            written = await read_line(f"{text.printable(name)}: ")
+            written = await read_line(f"{printable(name)}: ")
         if not written:
             if default is not None or not needed:
                 return default
@@ -63,23 +62,21 @@ async def _field(name: str, schema: Mapping[str, Any], default: Any, *, needed: 
         if not problems:
             return value
         for problem in problems:
-            tell(f"  {text.printable(problem)}")
+            tell(f"  {printable(problem)}")
 
 
 def _about(name: str, schema: Mapping[str, Any], default: Any, needed: bool) -> Iterator[str]:
     title, described = schema.get("title"), schema.get("description")
     words = " – ".join(each for each in (title, described) if isinstance(each, str))
     if words:
-        yield f"  {text.printable(words)}"
-    choices = [
-        text.printable(f"{value} ({label})" if label != value else str(value)) for value, label in _choices(schema)
-    ]
+        yield f"  {printable(words)}"
+    choices = [printable(f"{value} ({label})" if label != value else str(value)) for value, label in _choices(schema)]
     if choices:
         yield f"  One of: {', '.join(choices)}" + ("; several with commas" if schema.get("type") == "array" else "")
     elif schema.get("type") == "boolean":
         yield "  y or n"
     if default is not None:
-        yield f"  Empty is {text.inline(default)}."
+        yield f"  Empty is {inline(default)}."
     elif not needed:
         yield "  It may stay empty."
 

@@ -1,0 +1,1 @@
+"""A person at the terminal of this process, who is asked about calls there."""
