@@ -1,5 +1,5 @@
 from handrail import Session, create_llm, tool
-from handrail.confirm import Allow, Confirmation, Decision
+from handrail.confirm import Confirmation
 
 
 @tool
@@ -14,10 +14,9 @@ def refund(number: int, cents: int) -> str:
     return f"Refunded {cents} cents of order {number}."
 
 
-class Clerk:
-    async def decide(self, question: Confirmation) -> Decision:
-        print("asked:", question.tool, question.arguments)
-        return Allow("ada")
+def clerk(question: Confirmation) -> bool:
+    print("asked:", question.tool, question.arguments)
+    return True
 
 
 with (
@@ -26,7 +25,7 @@ with (
         llm,
         tools=[find_order, refund],
         system_prompt="You work for a shop.",
-        approver=Clerk(),
+        approver=clerk,
     ) as session,
 ):
     print(session.ask("Where is order 17?"))

@@ -1,5 +1,5 @@
 from handrail import Session, create_llm, tool
-from handrail.confirm import Allow, Confirmation, Decision
+from handrail.confirm import Confirmation
 
 
 @tool
@@ -14,15 +14,14 @@ def refund(number: int, cents: int) -> str:
     return f"Refunded {cents} cents of order {number}."
 
 
-class Clerk:
-    async def decide(self, question: Confirmation) -> Decision:
-        print("asked:", question.tool, question.arguments)
-        return Allow("ada")
+def clerk(question: Confirmation) -> bool:
+    print("asked:", question.tool, question.arguments)
+    return True
 
 
 with (
     create_llm("openai:gpt-4.1") as llm,
-    Session(llm, system_prompt="You work for a shop.", tools=[find_order, refund], approver=Clerk()) as session,
+    Session(llm, system_prompt="You work for a shop.", tools=[find_order, refund], approver=clerk) as session,
 ):
     print(session.ask("Where is order 17?"))
     print(session.ask("Refund 17 with 2450 cents."))
