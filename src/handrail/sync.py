@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from concurrent.futures import CancelledError, Future, wait
 from contextlib import AsyncExitStack
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.context import Context
@@ -28,6 +29,43 @@ __all__ = ["BlockingExecutor", "execute_tool_securely", "execute_tools"]
 T = TypeVar("T")
 
 
+class _RunningWork(Generic[T]):
+    """A coroutine in the loop of another thread, and its outcome, which comes when it has really ended.
+
+    `asyncio.run_coroutine_threadsafe` gives a future that is done as soon as it is cancelled, while the coroutine
+    still cleans up.
+    """
+
+    def __init__(self, work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> None:
+        self.outcome = Future[T]()
+        self._work = work
+        self._loop = loop
+        self._task: asyncio.Task[T] | None = None
+        loop.call_soon_threadsafe(self._begin)
+
+    def _begin(self) -> None:
+        self._task = self._loop.create_task(self._work)
+        self._task.add_done_callback(self._end)
+
+    def _end(self, task: asyncio.Task[T]) -> None:
+        if task.cancelled():
+            self.outcome.set_exception(CancelledError())
+        elif (error := task.exception()) is not None:
+            self.outcome.set_exception(error)
+        else:
+            self.outcome.set_result(task.result())
+
+    def cancel_and_wait(self) -> None:
+        """Cancel it, if it has not ended, and wait until it has."""
+        if not self.outcome.done():
+            self._loop.call_soon_threadsafe(self._cancel)
+            wait([self.outcome])
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+
 class Portal:
     """An event loop in a thread of its own, and a way to wait for what runs there."""
 
@@ -37,7 +75,9 @@ class Portal:
         self._thread.start()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine there and wait for it; Ctrl-C here cancels it there.
+        """Run a coroutine there and wait for it. Ctrl-C here cancels it there, and is raised when it has ended.
+
+        A second Ctrl-C does not wait for the end.
 
         Raises:
             UsageError: It is closed, or the caller runs in that loop and would wait for itself.
@@ -45,11 +85,11 @@ class Portal:
         if (why := self._unusable()) is not None:
             work.close()
             raise UsageError(why)
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        running = _RunningWork(work, self._loop)
         try:
-            return future.result()
+            return running.outcome.result()
         except BaseException:
-            future.cancel()
+            running.cancel_and_wait()
             raise
 
     @property

@@ -109,22 +109,25 @@ def test_two_blocking_sessions_at_once_ask_one_question_after_the_other(tmp_path
         """
 import threading
 
+outcomes = {}
+
 def run(amount):
     with session("terminal", amount) as one:
         (result,) = one.ask("Pay.").results
-        print("RESULT", amount, result.outcome, flush=True)
+        outcomes[amount] = result.outcome
 
 threads = [threading.Thread(target=run, args=(amount,)) for amount in (1, 2)]
 for thread in threads:
     thread.start()
 for thread in threads:
     thread.join()
+print("RESULT", sorted(outcomes.items()))
 """,
     )
 
     _, shown = program_dialogue([sys.executable, file], ("Allow it? ", "y\n"), ("Allow it? ", "y\n"))
 
-    assert sorted(results(shown)) == ["1 ok", "2 ok"]
+    assert results(shown) == ["[(1, 'ok'), (2, 'ok')]"]
     first, second = (shown.index("asks to run"), shown.rindex("asks to run"))
     assert first < shown.index("Allow it?") < second < shown.rindex("Allow it?")
 
@@ -136,3 +139,28 @@ def test_what_is_piped_into_a_program_is_no_answer(tmp_path: Path) -> None:
 
     assert results(ran.stdout)[0].startswith("needs_confirmation")
     assert ran.stderr == ""
+
+
+ASKING = """
+def ask_me(question):
+    return input(f"Pay {question.arguments['amount']}? ") == "y"
+"""
+
+
+def test_a_function_that_asks_by_input_is_enough(tmp_path: Path) -> None:
+    file = program(tmp_path, ASKING + ONE.replace("APPROVER", "ask_me"))
+
+    code, shown = program_dialogue([sys.executable, file], ("Pay 5? ", "y\n"))
+
+    assert (code, results(shown)) == (0, ["ok paid 5"])
+
+
+@pytest.mark.parametrize(("approver", "prompt"), [("'terminal'", "Allow it? "), ("ask_me", "Pay 5? ")])
+def test_ctrl_c_at_a_question_ends_the_program_and_nothing_is_paid(tmp_path: Path, approver: str, prompt: str) -> None:
+    paying = "try:" + ONE.replace("APPROVER", approver).replace("\n", "\n    ") + "\nexcept KeyboardInterrupt:\n"
+    file = program(tmp_path, ASKING + paying + "    print('\\nRESULT', one.conversation.messages[-1].result.outcome)\n")
+
+    code, shown = program_dialogue([sys.executable, file], (prompt, "^C"))
+
+    assert (code, results(shown)) == (0, ["cancelled"])
+    assert "Traceback" not in shown

@@ -78,7 +78,7 @@ class FunctionApprover:
             UsageError: The function returned something else than an answer, or changed what it was shown.
         """
         shown = msgspec.structs.replace(question, arguments=deepcopy(question.arguments))
-        decision = self._decision(await self._answer(shown))
+        decision = self._decision(await self._call(shown))
         if isinstance(decision, Allow) and shown.arguments != question.arguments:
             raise UsageError(
                 f"{self._name} changed question.arguments and returned {decision!r}, which is about the arguments as"
@@ -101,7 +101,7 @@ class FunctionApprover:
             " or Allow, Deny, Edit or Defer of handrail.confirm"
         )
 
-    async def _answer(self, question: Confirmation) -> Any:
+    async def _call(self, question: Confirmation) -> Any:
         if _is_async(self.function):
             answer: Any = self.function(question)
         else:

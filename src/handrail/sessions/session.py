@@ -173,7 +173,7 @@ class Session(Closable):
         self, prompt: Said = None, *, tool_choice: Choice = "auto", on_event: OnEvent | None = None
     ) -> SessionReply:
         """`ask` for async code."""
-        return await self._answer(prompt, tool_choice, ignore_event if on_event is None else _emitting(on_event))
+        return await self._run_prompt(prompt, tool_choice, ignore_event if on_event is None else _emitting(on_event))
 
     def stream(self, prompt: Said = None, *, tool_choice: Choice = "auto") -> Iterator[Event]:
         """Ask, and give the events as they happen: pieces of text, calls, results, progress."""
@@ -181,9 +181,9 @@ class Session(Closable):
 
     def stream_async(self, prompt: Said = None, *, tool_choice: Choice = "auto") -> AsyncGenerator[Event, None]:
         """`stream` for async code."""
-        return stream_emitted(lambda emit: self._answer(prompt, tool_choice, emit))
+        return stream_emitted(lambda emit: self._run_prompt(prompt, tool_choice, emit))
 
-    async def _answer(self, prompt: Said, tool_choice: Choice, emit: Emit) -> SessionReply:
+    async def _run_prompt(self, prompt: Said, tool_choice: Choice, emit: Emit) -> SessionReply:
         engine = await self._opened()
         async with engine.turn():
             self.conversation = engine.briefed(self.conversation)
