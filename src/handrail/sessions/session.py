@@ -13,7 +13,7 @@ import weakref
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, Unpack, overload
 
 from msgspec import Struct
 
@@ -22,10 +22,11 @@ from handrail.core.context import Context
 from handrail.core.errors import LimitExceeded, ModelError, ToolFailed, UsageError
 from handrail.core.events import Emit, Event, ignore_event
 from handrail.core.ids import new_id
-from handrail.core.messages import Content, Conversation, ResultMessage, UserMessage
+from handrail.core.messages import Content, Conversation, UserMessage
 from handrail.core.model_request import ToolChoice
 from handrail.core.ports import Approver, Journal, Model, SystemClock, writes_code
 from handrail.core.usage_checks import check_keyword_names, keyword_names
+from handrail.run.answers import answer_text, checked_type, read_answer, results_of_tools
 from handrail.run.code.code_mode import CodeSettings
 from handrail.sandbox.port import create_sandbox
 from handrail.sessions.blocking import Closable, LazyPortal
@@ -33,10 +34,13 @@ from handrail.sessions.llm import LLM
 from handrail.sessions.session_engine import SessionEngine, SessionOptions, SessionSetup, stream_emitted
 from handrail.sessions.store.conversations import ConversationStore
 from handrail.sessions.tool_forms import choice_of
+from handrail.tools.answer_type import AnswerType
 from handrail.tools.masking import masked_messages
 from handrail.tools.registry import flattened_tools, registered
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeForm
+
     from handrail.journal.auditing import AuditReport, Receipt
 
 
@@ -68,13 +72,19 @@ Said = str | Iterable[str | Content] | None
 Choice = ToolChoice | Mapping[str, Any] | str
 
 
-class SessionReply(Struct, frozen=True):
+T = TypeVar("T")
+
+
+class SessionReply(Struct, Generic[T], frozen=True):
     """The answer to one prompt, and what was done for it."""
 
     text: str
+    """The answer as the model wrote it."""
     conversation: Conversation
+    value: T
+    """The answer as the type that was asked for; without one, its text."""
     results: tuple[ToolResult, ...] = ()
-    """Of the calls that this prompt led to, in order."""
+    """Of the calls that this prompt led to, in order; without those by which the model gave a typed answer."""
 
     def __str__(self) -> str:
         return self.text
@@ -144,25 +154,66 @@ class Session(Closable):
         self._opening = asyncio.Lock()
         self._finalizer: weakref.finalize[..., Session] | None = None
         self._store: tuple[Path, ConversationStore] | None = None
+        self._schema_type: AnswerType[Any] | None = None
 
     # ── asking ───────────────────────────────────────────────────────────────────────
 
+    @overload
     def generate_with_tools(
-        self, prompt: Said = None, *, tool_choice: Choice = "auto", on_event: Callable[[Event], None] | None = None
-    ) -> SessionReply:
+        self,
+        prompt: Said = None,
+        *,
+        returns: None = None,
+        tool_choice: Choice = "auto",
+        on_event: Callable[[Event], None] | None = None,
+    ) -> SessionReply[str]: ...
+
+    @overload
+    def generate_with_tools(
+        self,
+        prompt: Said = None,
+        *,
+        returns: TypeForm[T],
+        tool_choice: Choice = "auto",
+        on_event: Callable[[Event], None] | None = None,
+    ) -> SessionReply[T]: ...
+
+    def generate_with_tools(
+        self,
+        prompt: Said = None,
+        *,
+        returns: Any = None,
+        tool_choice: Choice = "auto",
+        on_event: Callable[[Event], None] | None = None,
+    ) -> SessionReply[Any]:
         """Ask, run the tools that the model calls, and go on until it answers. Without a prompt, go on from here.
 
+        With `returns`, a type, the answer is a value of that type: `reply.value`. An answer that does not fit goes
+        back to the model with the reasons, `Limits.wrong_answers` times at most.
+
         Raises:
+            InvalidAnswer: No answer was of the type asked for, or by the `response_schema` of the model.
             ModelError: The model gave no usable reply. The prompt is taken back if nothing was done for it.
             ToolFailed: Under `fail_fast`; the conversation is as it was before the prompt.
             LimitExceeded: Under `on_limit="error"`; the conversation has everything up to there.
         """
         emit = ignore_event if on_event is None else _awaitable(on_event)
-        return self.portal.call(self.agenerate_with_tools(prompt, tool_choice=tool_choice, emit=emit))
+        return self.portal.call(self.agenerate_with_tools(prompt, returns=returns, tool_choice=tool_choice, emit=emit))
+
+    @overload
+    async def agenerate_with_tools(
+        self, prompt: Said = None, *, returns: None = None, tool_choice: Choice = "auto", emit: Emit = ignore_event
+    ) -> SessionReply[str]: ...
+
+    @overload
+    async def agenerate_with_tools(
+        self, prompt: Said = None, *, returns: TypeForm[T], tool_choice: Choice = "auto", emit: Emit = ignore_event
+    ) -> SessionReply[T]: ...
 
     async def agenerate_with_tools(
-        self, prompt: Said = None, *, tool_choice: Choice = "auto", emit: Emit = ignore_event
-    ) -> SessionReply:
+        self, prompt: Said = None, *, returns: Any = None, tool_choice: Choice = "auto", emit: Emit = ignore_event
+    ) -> SessionReply[Any]:
+        answer = self._answer_type(returns)
         engine = await self._opened()
         async with engine.turn():
             self.conversation = engine.briefed(self.conversation)
@@ -172,12 +223,28 @@ class Session(Closable):
                 self._checkpoints.append(start)
                 self.conversation = self.conversation.say(*content, at=self._clock.now())
             try:
-                self.conversation = await engine.run(self.conversation, emit, choice_of(tool_choice), self._follow)
+                choice = choice_of(tool_choice)
+                self.conversation = await engine.run(self.conversation, emit, choice, self._follow, answer)
             except (ToolFailed, ModelError, LimitExceeded) as error:
                 self._after(error, start)
                 raise
-            added = self.conversation.messages[start:]
-            return SessionReply(self.conversation.text, self.conversation, _results(added))
+            return self._reply(start, answer, typed=returns is not None)
+
+    def _answer_type(self, returns: Any) -> AnswerType[Any] | None:
+        """What the answer is checked by: the type that is asked for, or the schema that the model was set up with."""
+        if returns is None and (schema := self._setup.defaults.response_schema) is not None:
+            if self._schema_type is None:
+                self._schema_type = AnswerType.of_schema(schema)
+            return self._schema_type
+        return checked_type(returns)
+
+    def _reply(self, start: int, answer: AnswerType[Any] | None, *, typed: bool) -> SessionReply[Any]:
+        said = self.conversation
+        results = self._results(said, start)
+        if answer is None:
+            return SessionReply(said.text, said, said.text, results)
+        text = answer_text(said.messages)
+        return SessionReply(text, said, read_answer(said.messages, answer) if typed else text, results)
 
     def stream(self, prompt: Said = None, *, tool_choice: Choice = "auto") -> Iterator[Event]:
         """The same as it happens: pieces of text, calls, results, progress."""
@@ -192,11 +259,15 @@ class Session(Closable):
     def _after(self, error: ToolFailed | ModelError | LimitExceeded, start: int) -> None:
         """What is kept of a prompt that ended in an error: everything, unless that is worth nothing."""
         reached: Conversation = error.conversation if error.conversation is not None else self.conversation
-        nothing_done = not _results(reached.messages[start:])
+        nothing_done = not self._results(reached, start)
         if isinstance(error, ToolFailed) or (isinstance(error, ModelError) and nothing_done):
             self.rollback(start)
         else:
             self.conversation = reached
+
+    def _results(self, conversation: Conversation, start: int) -> tuple[ToolResult, ...]:
+        tools = () if self._engine is None else self._engine.tools
+        return results_of_tools(conversation.messages[start:], tools)
 
     # ── what was said ────────────────────────────────────────────────────────────────
 
@@ -311,10 +382,6 @@ def _checked(code: bool | CodeSettings | Literal["service"], model: Model) -> Co
     found = CodeSettings() if code is True else code
     create_sandbox(found.sandbox, found.limits)  # what is missing is said now; nothing is started yet
     return found
-
-
-def _results(messages: Iterable[Any]) -> tuple[ToolResult, ...]:
-    return tuple(message.result for message in messages if isinstance(message, ResultMessage))
 
 
 def _prompts(conversation: Conversation) -> list[int]:
