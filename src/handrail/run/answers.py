@@ -184,6 +184,16 @@ class RunAnswer(Generic[T]):
         if self.refused >= self._allowed or stop in _FINAL_STOPS:
             raise InvalidAnswer(problems, text, tries=self.refused)
 
+    def check_tries(self, messages: Sequence[Message]) -> None:
+        """
+        Raises:
+            InvalidAnswer: A run that is taken up had no more tries.
+        """
+        if self.refused >= self._allowed:
+            results = [message.result for message in messages if isinstance(message, ResultMessage)]
+            problems = [result.text for result in results[-1:] if result.name == self.name]
+            raise InvalidAnswer(problems or ["it had no more tries"], tries=self.refused)
+
     def word(self, problems: Sequence[str]) -> str:
         """What the model is told of an answer in words that does not fit."""
         if self.route == "tool":

@@ -24,7 +24,7 @@ from handrail.core.errors import (
 )
 from handrail.core.events import AttemptFailed, Emit, Notice
 from handrail.core.ids import NewId
-from handrail.core.messages import AssistantMessage, Conversation, InvocationMessage, ResultMessage
+from handrail.core.messages import AssistantMessage, Conversation, InvocationMessage, ResultMessage, SupervisorMessage
 from handrail.core.model_request import ModelRequest, ModelScratch, NamedTool, ToolChoice, ToolOffer
 from handrail.core.ports import Model, holds_to_schema
 from handrail.core.redact import redact
@@ -168,8 +168,10 @@ class SingleRun:
             return
         if (cut_off := unanswered_calls(self.conversation)) and not await self._settle_calls(cut_off, {}):
             return
-        if self._answer is not None and await self._is_answered(self._answer):
-            return
+        if self._answer is not None:
+            self._answer.check_tries(self.conversation.messages)
+            if await self._is_answered(self._answer):
+                return
         while self._turns < self._limits.iterations and self._calls.wrong < self._limits.wrong_calls:
             if await self._is_over():
                 return
@@ -433,12 +435,11 @@ class SingleRun:
             case "error" | "stop":
                 raise LimitExceeded(limit, value)
             case "finalise":
-                if not await self._is_over():
-                    await self.transcript.supervise(FINALISE if self._answer is None else self._answer.finalise)
-                    if self._answer is None:
-                        await self._finalise(limit, value)
-                    else:
-                        await self._finalise_answer(self._answer, limit, value)
+                if self._answer is not None:
+                    await self._finalise_answer(self._answer, limit, value)
+                elif not await self._is_over():
+                    await self.transcript.supervise(FINALISE)
+                    await self._finalise(limit, value)
 
     async def _finalise(self, limit: str, value: int) -> None:
         try:
@@ -451,9 +452,14 @@ class SingleRun:
 
         Raises:
             InvalidAnswer: No answer fits.
-            LimitExceeded: The model goes on calling tools.
+            LimitExceeded: Another limit is reached, or the model goes on calling tools.
         """
-        while True:
+        since = self.conversation.messages[last_user_position(self.conversation.messages) + 1 :]
+        told = any(isinstance(each, SupervisorMessage) and each.text == answer.finalise for each in since)
+        while not await self._is_over():
+            if not told:  # a run that is taken up here was told before
+                await self.transcript.supervise(answer.finalise)
+                told = True
             try:
                 calls, _ = await self._ask_model(NamedTool(answer.name) if answer.route == "tool" else "none")
             except BrokenChoice:
