@@ -26,7 +26,7 @@ from handrail.core.events import AttemptFailed, Emit, Notice
 from handrail.core.ids import NewId
 from handrail.core.messages import AssistantMessage, Conversation, InvocationMessage, ResultMessage, SupervisorMessage
 from handrail.core.model_request import ModelRequest, ModelScratch, NamedTool, ToolChoice, ToolOffer
-from handrail.core.ports import Model, holds_to_schema
+from handrail.core.ports import Model, holds_to_schema, takes_tools
 from handrail.core.redact import redact
 from handrail.core.tasks import run_to_completion
 from handrail.core.timeouts import time_limit_at
@@ -136,7 +136,7 @@ class SingleRun:
         names = {*self._elsewhere.names, *(name for tool in offers.of for name in (tool.name, tool.scoped_name))}
         tools = bool(offers.names or self._external or terms.defaults.builtin_tools)
         asked = terms.defaults.response_schema is returns.schema  # by whoever set the model up
-        by_schema = asked or holds_to_schema(terms.model, tools=tools)
+        by_schema = asked or not takes_tools(terms.model) or holds_to_schema(terms.model, tools=tools)
         route: Route = "schema" if by_schema else "tool"
         self._answer = RunAnswer(returns, route, names, self._limits.wrong_answers, alone=not tools)
         self._elsewhere = ExternalTools((*self._external, *self._answer.offers))
