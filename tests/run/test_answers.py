@@ -83,7 +83,7 @@ async def test_a_run_cut_off_at_any_entry_ends_with_the_same_answer_and_asks_not
     whole, record, asked = await run([], holds=holds)
     assert (answer_of(whole, Count), asked) == (Count(7), 3)
 
-    for cut in range(len(record)):
+    for cut in range(len(record) + 1):
         left = record[:cut]
         replies = sum(isinstance(event, ReplyGiven) for event in left)
         resumed, _, again = await run(left, holds=holds)
@@ -104,6 +104,28 @@ async def test_a_run_that_had_no_more_tries_has_none_when_it_is_taken_up_unless_
         await run(journal.events, holds=holds, wrong_answers=1)
     ended, _, _ = await run(journal.events, holds=holds, wrong_answers=2)
     assert answer_of(ended, Count) == Count(7)
+
+
+@pytest.mark.parametrize("holds", [True, False])
+async def test_answers_that_were_refused_before_a_run_was_cut_off_count_on(holds: bool) -> None:
+    wrong = [text('{"n": "many"}')] if holds else [call("final_answer", n="many")]
+    journal = MemoryJournal()
+    async with Executor([], journal=journal) as executor:
+        with pytest.raises(InvalidAnswer):
+            await Runner(ScriptedModel(wrong, wrong, holds_schema=holds), executor, Limits(wrong_answers=2)).run(
+                ASKED, RUN, returns=Count
+            )
+
+    for cut in range(len(journal.events)):
+        left, model = MemoryJournal(), ScriptedModel(wrong, wrong, wrong, holds_schema=holds)
+        left.events = journal.events[:cut]
+        async with Executor([], journal=left) as executor:
+            so_far = conversation_of(await left.history("r"))
+            with pytest.raises(InvalidAnswer):
+                runner = Runner(model, executor, Limits(wrong_answers=2))
+                await runner.run(so_far if so_far.messages else ASKED, RUN, returns=Count)
+        replies = sum(isinstance(event, ReplyGiven) for event in journal.events[:cut])
+        assert replies + len(model.requests) == 2
 
 
 async def test_an_answered_run_that_is_taken_up_without_its_type_asks_nothing_more() -> None:
