@@ -1,4 +1,4 @@
-"""What type checkers know of a typed answer. mypy reads this file with `make check`; running it shows that it is true."""
+"""What type checkers know of a typed answer: mypy reads this with `make check`, and running it shows that it holds."""
 
 from __future__ import annotations
 
