@@ -213,6 +213,18 @@ class Session(Closable):
     async def agenerate_with_tools(
         self, prompt: Said = None, *, returns: Any = None, tool_choice: Choice = "auto", emit: Emit = ignore_event
     ) -> SessionReply[Any]:
+        return await self._run_prompt(prompt, tool_choice, emit, returns)
+
+    def stream(self, prompt: Said = None, *, tool_choice: Choice = "auto") -> Iterator[Event]:
+        """The same as it happens: pieces of text, calls, results, progress."""
+        return self.portal.iterate(self.astream(prompt, tool_choice=tool_choice))
+
+    def astream(self, prompt: Said = None, *, tool_choice: Choice = "auto") -> AsyncGenerator[Event, None]:
+        return stream_emitted(lambda emit: self._run_prompt(prompt, tool_choice, emit))
+
+    async def _run_prompt(
+        self, prompt: Said, tool_choice: Choice, emit: Emit, returns: Any = None
+    ) -> SessionReply[Any]:
         answer = self._answer_type(returns)
         engine = await self._opened()
         async with engine.turn():
@@ -245,13 +257,6 @@ class Session(Closable):
             return SessionReply(said.text, said, said.text, results)
         text = answer_text(said.messages)
         return SessionReply(text, said, read_answer(said.messages, answer) if typed else text, results)
-
-    def stream(self, prompt: Said = None, *, tool_choice: Choice = "auto") -> Iterator[Event]:
-        """The same as it happens: pieces of text, calls, results, progress."""
-        return self.portal.iterate(self.astream(prompt, tool_choice=tool_choice))
-
-    def astream(self, prompt: Said = None, *, tool_choice: Choice = "auto") -> AsyncGenerator[Event, None]:
-        return stream_emitted(lambda emit: self.agenerate_with_tools(prompt, tool_choice=tool_choice, emit=emit))
 
     def _follow(self, conversation: Conversation) -> None:
         self.conversation = conversation
