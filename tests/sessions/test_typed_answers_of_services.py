@@ -59,6 +59,22 @@ def test_every_service_gives_a_typed_answer(name: str, tools: Any) -> None:
     assert '"location"' in service.bodies[0]
 
 
+@pytest.mark.parametrize(
+    ("model", "roles"),
+    [
+        ("mistral:mistral-large", ["user", "assistant", "tool", "assistant", "user"]),
+        ("vllm:m", ["user", "assistant", "tool", "user"]),
+    ],
+)
+def test_the_next_prompt_after_an_answer_by_a_call_is_one_that_the_service_takes(model: str, roles: list[str]) -> None:
+    service = Obliging("chat")
+    with create_llm(model, key="k", transport=service, stream=False) as llm, Session(llm, tools=[look]) as session:
+        session.generate_with_tools("Where?", returns=Place)
+        session.generate_with_tools("And now?", returns=Place)
+
+    assert [message["role"] for message in json.loads(service.bodies[1])["messages"]] == roles
+
+
 def asked_by_call(model: str, tools: Any = (), **options: Any) -> bool:
     name = model.partition(":")[0]
     service = Obliging(WIRES.get(name, "chat"))
