@@ -97,6 +97,12 @@ class OtelSpan:
             if value := getattr(message.usage, field, 0):
                 self._span.set_attribute(name, value)
 
+    def refused(self, code: str) -> None:
+        from opentelemetry.trace import StatusCode
+
+        self._span.set_attribute("error.type", code)
+        self._span.set_status(StatusCode.ERROR)
+
 
 def tracer_of_program() -> OtelTracer | None:
     """For a program that has set a provider up; of any other None, and nothing is imported for it."""

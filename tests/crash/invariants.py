@@ -145,7 +145,8 @@ def _doubt(events: list[Recorded], conversation: Conversation) -> Iterator[str]:
 
 def _within_limits(plan: Scenario, conversation: Conversation) -> Iterator[str]:
     replies = sum(isinstance(message, AssistantMessage) for message in conversation.messages)
-    most = plan.limits.iterations + (plan.limits.on_limit == "finalise")
+    finalise = 1 if plan.answer == "words" else plan.limits.wrong_answers
+    most = plan.limits.iterations + finalise * (plan.limits.on_limit == "finalise")
     if plan.cancel_at is None and replies > most:
         yield f"the model replied {replies} times; the limit is {most}"
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Literal
 
+import msgspec
+
 from handrail import Limits, Policy
 from handrail.core.calls import ToolCall
 from handrail.core.confirmation import Allow, Confirmation, Decision, Defer, Deny, Edit
@@ -44,6 +46,12 @@ class Scenario:
     """Seconds into a life after which its run is cancelled."""
     cancelled_life: int
     on_error: OnError
+    answer: Literal["words", "tool", "schema"]
+    """What the run ends with: words, or a typed answer in one of two ways."""
+    wrong_answers: int
+    """Answers of another type before the right one."""
+    beside: bool
+    """Whether the first typed answer comes too early, beside the calls of the last turn."""
     power: bool
     """Whether death is a power cut, which takes with it what was not yet on disk."""
 
@@ -60,6 +68,7 @@ class Scenario:
 def scenario(seed: int) -> Scenario:
     chance = Random(f"scenario {seed}")
     turns = tuple(_turn(chance, turn) for turn in range(chance.randint(1, 4)))
+    answers = Random(f"answer {seed}")
     return Scenario(
         seed=seed,
         turns=turns,
@@ -77,6 +86,9 @@ def scenario(seed: int) -> Scenario:
         cancel_at=chance.choice((None,) * 5 + (chance.random() / 40, chance.random() / 5, chance.random() * 3)),
         cancelled_life=chance.choice((0, 1)),
         on_error=chance.choice(("surface", "surface", "surface", "fail_fast")),
+        answer=answers.choice(("words", "words", "tool", "schema")),
+        wrong_answers=answers.choice((0, 1, 1, 2, 3)),
+        beside=answers.random() < 0.3,
         power=chance.random() < 0.4,
     )
 
@@ -98,6 +110,13 @@ def _call(chance: Random, n: int) -> PlannedCall:
     return PlannedCall(name, {"n": n})
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedAnswer:
+    """What a run with a typed answer ends with."""
+
+    n: int
+
+
 class PlannedModel:
     """Replies with the turn of the plan that the conversation has come to; after the last one, with an answer."""
 
@@ -110,13 +129,34 @@ class PlannedModel:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         turn = sum(isinstance(message, AssistantMessage) for message in request.messages)
         calls = self._plan.turns[turn] if turn < len(self._plan.turns) else ()
-        yield TextDelta(text=f"turn {turn}")
+        if self._plan.answer != "words":
+            calls = self._with_answer(turn, calls, must=request.tool_choice != "auto")
+        if self._plan.answer == "schema" and not calls:
+            yield TextDelta(text=msgspec.json.encode(self._answer(turn)).decode())
+        else:
+            yield TextDelta(text=f"turn {turn}")
         for at, planned in enumerate(calls):
             await self._life.pause()
             yield CallRequested(call=ToolCall(self._id(turn, at), planned.name, self._arguments(planned)))
         await self._life.pause()
         usage = Usage(input_tokens=5, output_tokens=5)
         yield ReplyFinished(stop="tool_calls" if calls else "end", model=self.name, usage=usage)
+
+    def holds_to_schema(self, *, tools: bool) -> bool:
+        return self._plan.answer == "schema"
+
+    def _with_answer(self, turn: int, calls: tuple[PlannedCall, ...], *, must: bool) -> tuple[PlannedCall, ...]:
+        """The calls of a turn, and the one by which the answer is given."""
+        answer = PlannedCall("final_answer", self._answer(turn))
+        if must or not calls:
+            return (answer,) if self._plan.answer == "tool" else ()
+        if self._plan.answer == "tool" and self._plan.beside and turn == len(self._plan.turns) - 1:
+            return (answer, *calls)
+        return calls
+
+    def _answer(self, turn: int) -> dict[str, Any]:
+        early = turn < len(self._plan.turns) + self._plan.wrong_answers
+        return {"n": "many" if early else turn}
 
     def _id(self, turn: int, at: int) -> str:
         return {"none": "", "own": f"t{turn}c{at}", "same": "x"}[self._plan.ids]

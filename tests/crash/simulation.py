@@ -23,17 +23,18 @@ from pathlib import Path
 from random import Random
 
 from handrail import Context, Conversation, Executor, Runner
-from handrail.core.errors import LimitExceeded, ToolFailed
+from handrail.core.errors import InvalidAnswer, LimitExceeded, ToolFailed
 from handrail.core.events import ConfirmationAnswered, ConfirmationRequested, Recorded
 from handrail.core.ports import Journal, Lease
 from handrail.journal.journal import SqliteJournal
+from handrail.run.answers import answer_of
 from handrail.run.history import conversation_of, unanswered_calls
 from handrail.testing.clock import FixedClock
 from handrail.testing.journal import MemoryJournal
 from handrail.testing.loop import LoopClock, LoopStopped, SeededLoop
 from tests.crash.invariants import judge, plain, told_otherwise
 from tests.crash.mortal_world import NEVER, CountedWorld, MortalJournal, MortalProcess, MortalTools
-from tests.crash.scenario import PlannedModel, PlannedPerson, Scenario, scenario
+from tests.crash.scenario import PlannedAnswer, PlannedModel, PlannedPerson, Scenario, scenario
 
 RUN = "run"
 BEGUN = Conversation().say("go")
@@ -66,6 +67,8 @@ class CaseOutcome:
     kept: list[list[Recorded]] = field(default_factory=list)
     """What the journal had after each life, without what a power cut took."""
     conversation: Conversation = BEGUN
+    answers: list[PlannedAnswer] = field(default_factory=list)
+    """The typed answers with which runs ended, if one was asked for."""
     problems: list[str] = field(default_factory=list)
 
 
@@ -225,7 +228,7 @@ async def live(
     cancel_at = plan.cancel_at if life.number == plan.cancelled_life else None
     async with executor:
         for _ in range(MOST_ROUNDS):
-            before, conversation = conversation, await _go_on(runner, conversation, life, cancel_at)
+            before, conversation = conversation, await _go_on(outcome, runner, conversation, life, cancel_at)
             if conversation is not before:  # else it was cancelled before anything was written
                 _compare(outcome, conversation, await journal.history(RUN))
             pending = _pending(await journal.history(RUN))
@@ -244,16 +247,24 @@ async def live(
 
 
 async def _go_on(
-    runner: Runner, conversation: Conversation, life: MortalProcess, cancel_at: float | None
+    outcome: CaseOutcome, runner: Runner, conversation: Conversation, life: MortalProcess, cancel_at: float | None
 ) -> Conversation:
     """Until the run ends, waits, or is cancelled: the conversation as its caller knows it then."""
     known = [conversation]
+    returns = None if outcome.plan.answer == "words" else PlannedAnswer
     task = asyncio.ensure_future(
-        runner.run(conversation, Context(run=RUN), life.emit, follow=lambda now: known.append(now))
+        runner.run(conversation, Context(run=RUN), life.emit, follow=lambda now: known.append(now), returns=returns)
     )
     timer = asyncio.get_running_loop().call_later(cancel_at, task.cancel) if cancel_at is not None else None
     try:
-        return await task
+        ended = await task
+        if returns is not None and not unanswered_calls(ended):
+            outcome.answers.append(answer_of(ended, returns))
+        return ended
+    except InvalidAnswer as error:
+        if error.conversation is None:
+            outcome.problems.append(f"a run with a typed answer ended without one: {error}")
+        return known[-1]
     except (LimitExceeded, ToolFailed):
         return known[-1]
     except asyncio.CancelledError:

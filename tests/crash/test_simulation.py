@@ -62,6 +62,10 @@ def test_the_lives_show_everything_that_they_are_there_to_show(seen: list[CaseOu
     assert any(len(each.lives) > 3 for each in seen), "none died twice"
     assert any(_began_early(each) for each in seen), "no read began before its reply was whole"
     assert any(result.reused_from for each in seen for result in _results(each.conversation)), "no call was shared"
+    typed = [each for each in seen if each.answers and len(each.lives) > 1]
+    assert {each.plan.answer for each in typed if each.plan.wrong_answers} == {"tool", "schema"}, (
+        "no answer was refused"
+    )
     lost = (each for each in seen if each.plan.power and len(each.lives[0].told) > len(each.kept[0]))
     assert any(lost), "no power cut took anything with it"
 

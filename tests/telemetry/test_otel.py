@@ -64,8 +64,12 @@ class Seen:
         self.tracer = OtelTracer(provider, **options)
 
     @property
+    def finished(self) -> tuple[ReadableSpan, ...]:
+        return self._kept.get_finished_spans()
+
+    @property
     def spans(self) -> dict[str, ReadableSpan]:
-        return {span.name: span for span in self._kept.get_finished_spans()}
+        return {span.name: span for span in self.finished}
 
     def facts(self, name: str) -> dict[str, Any]:
         return dict(self.spans[name].attributes or {})
@@ -251,3 +255,25 @@ def test_what_is_no_traceparent_begins_a_trace_of_its_own(said: Any) -> None:
 )
 def test_a_traceparent_that_is_almost_one_is_none(wrong: str) -> None:
     assert (traceparent(PARENT), traceparent(wrong)) == (PARENT, None)
+
+
+async def test_a_typed_answer_that_is_refused_is_seen_in_the_trace() -> None:
+    by_call, by_schema = Seen(), Seen()
+    right = {"value": 3}
+    models = (
+        (
+            by_call,
+            ScriptedModel([call("final_answer", "c1", value="3")], [call("final_answer", "c2", **right)], name="m"),
+        ),
+        (by_schema, ScriptedModel([text('{"value": "3"}')], [text('{"value": 3}')], name="m", holds_schema=True)),
+    )
+    for seen, model in models:
+        async with Executor([], tracer=seen.tracer) as executor:
+            await Runner(model, executor).run(ASKED, Context(run="run_1"), returns=int)
+
+    def told(seen: Seen, name: str) -> list[Any]:
+        return [(span.attributes or {}).get("error.type") for span in seen.finished if span.name == name]
+
+    assert told(by_call, "execute_tool final_answer") == ["invalid_arguments", None]
+    assert told(by_call, "chat m") == [None, None]
+    assert told(by_schema, "chat m") == ["invalid_answer", None]

@@ -52,7 +52,7 @@ class Session(PlainSession):
 
     def generate_with_tools(
         self, prompt: Said = None, *, tool_choice: Choice = "auto", on_event: OnEvent | None = None
-    ) -> SessionReply:
+    ) -> SessionReply[str]:
         """`ask`, as the document calls it."""
         return self.ask(prompt, tool_choice=tool_choice, on_event=on_event)
 

@@ -74,6 +74,7 @@ LIMITS: Kinds = {
     "same_failure": count(1),
     "same_answer": count(1),
     "wrong_calls": count(1),
+    "wrong_answers": count(1),
 }
 OFFERING: Kinds = {"most": count(1), "found": count(1), "native": FLAG}
 PROOF: Kinds = {"journal": TEXT}

@@ -22,6 +22,7 @@
             RequestRefused
             ProtocolError
                 BrokenChoice
+            InvalidAnswer
         McpError
             ServerLost
             ServerRefused
@@ -249,6 +250,21 @@ class ProtocolError(ModelError):
 
 class BrokenChoice(ProtocolError):
     """The model called tools, or called none, against what it was told."""
+
+
+class InvalidAnswer(ModelError):
+    """The model gave no answer of the type that was asked for, as often as the limits let it try."""
+
+    code = "invalid_answer"
+
+    def __init__(self, problems: Iterable[str], text: str = "", *, tries: int = 1) -> None:
+        self.problems = tuple(redact_text(each) for each in problems)
+        """What was wrong with the last answer, one sentence each."""
+        self.text = text
+        """The last answer as the model gave it."""
+        self.tries = tries
+        times = "once" if tries == 1 else f"{tries} times"
+        super().__init__(f"the model answered {times}, and not in the form asked for: {'; '.join(self.problems)}")
 
 
 class McpError(HandrailError):

@@ -10,8 +10,8 @@ Embedder     words hashed, wordllama                      testing/, store/
 Clock        the machine's, a fixed one                   core/, testing/
 Tracer       OpenTelemetry, a list of what was told       telemetry/, tests
 
-`SearchesTools`, `NamesProvider`, `WritesCode`, `TakesTools`, `CountsTokens` and `CompletesText` are what a `Model` may
-be besides, and `SharedAnswers` what a `Journal` may be.
+`SearchesTools`, `NamesProvider`, `WritesCode`, `TakesTools`, `HoldsToSchema`, `CountsTokens` and `CompletesText` are
+what a `Model` may be besides, and `SharedAnswers` what a `Journal` may be.
 """
 
 from __future__ import annotations
@@ -89,6 +89,20 @@ class TakesTools(Protocol):
 def takes_tools(model: Model) -> bool:
     """Whether tools can be offered to it; a model that says nothing of it takes them."""
     return model.takes_tools is not False if isinstance(model, TakesTools) else True
+
+
+@runtime_checkable
+class HoldsToSchema(Protocol):
+    """What a model may be beside a `Model`: one that says when its service holds a reply to a `response_schema`."""
+
+    def holds_to_schema(self, *, tools: bool) -> bool:
+        """Whether the service does so, in a request that offers tools or in one that offers none."""
+        ...
+
+
+def holds_to_schema(model: Model, *, tools: bool) -> bool:
+    """Whether its service holds a reply to a schema; a model that says nothing of it does not."""
+    return isinstance(model, HoldsToSchema) and model.holds_to_schema(tools=tools)
 
 
 @runtime_checkable
@@ -232,6 +246,10 @@ class Span(Protocol):
     def settled(self, result: ToolResult, tool: str) -> None: ...
 
     def replied(self, message: AssistantMessage) -> None: ...
+
+    def refused(self, code: str) -> None:
+        """The reply cannot be used, and the model is asked again."""
+        ...
 
 
 class Tracer(Protocol):

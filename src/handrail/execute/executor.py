@@ -7,7 +7,7 @@ it as an `Invoker`. The order of its steps is the product, so it is written out.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -297,16 +297,25 @@ class Executor(ClosedOnExit):
     ) -> ToolResult:
         """Settle a call without running it, for a reason that its caller has."""
         attempt = CallAttempt(call, context, await self.runs.recorder(context, emit))
+        return await self._settle_unrun(attempt, lambda: honest_result(attempt, attempt.refused(error)))
 
+    async def accept(
+        self, call: ToolCall, content: str, context: Context = Context(), emit: Emit = ignore_event
+    ) -> ToolResult:
+        """Settle a call that needs nothing run, as one by which the model gives its answer."""
+        attempt = CallAttempt(call, context, await self.runs.recorder(context, emit))
+        return await self._settle_unrun(attempt, lambda: ToolResult(call.id, call.name, content))
+
+    async def _settle_unrun(self, attempt: CallAttempt, result_of: Callable[[], ToolResult]) -> ToolResult:
         async def settle() -> ToolResult:
-            result = honest_result(attempt, attempt.refused(error))
+            result = result_of()
             await self._write_down(attempt, result)
             return result
 
         try:
-            return await attempt.recorder.ledger.settle_once(call, settle)
+            return await attempt.recorder.ledger.settle_once(attempt.call, settle)
         except ToolError as duplicate:
-            return refusal_result(call, duplicate)
+            return refusal_result(attempt.call, duplicate)
 
     async def result_of_left_call(self, call: ToolCall, context: Context = Context()) -> ToolResult:
         """The answer to a call whose caller is gone: what it was settled with, or that it never began."""

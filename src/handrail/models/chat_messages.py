@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -12,7 +12,7 @@ from handrail.core.calls import Attachment, ToolResult, encode_data
 from handrail.core.messages import Content, InvocationMessage, Media
 from handrail.core.model_request import ToolOffer
 from handrail.models.codec import EncodedList
-from handrail.models.history import arguments_text
+from handrail.models.history import ResultTurn, Turn, UserTurn, arguments_text
 from handrail.models.identity_cache import cached_by_identity
 from handrail.models.profiles import Profile
 from handrail.models.shared_encoding import as_media, describe_media, encode_list, has_media_source
@@ -20,11 +20,24 @@ from handrail.models.supported_features import schema_for_service, schema_loss_n
 from handrail.models.tool_names import NameMap, matches
 from handrail.models.turn_writer import TurnWriter
 
+HEARD = "OK"
+"""Said for the model between a result and the user, where a service wants it to speak there. A run may end with a
+result: that of the call by which the model gave a typed answer, or at a limit."""
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 class ChatWriter(TurnWriter):
     """For wires with one message for each turn, and one for each result."""
+
+    def items(self, history: Sequence[Turn]) -> list[dict[str, Any]]:
+        if self._profile.user_after_result:
+            return super().items(history)
+        items: list[dict[str, Any]] = []
+        for before, turn in zip((None, *history), history, strict=False):
+            if isinstance(before, ResultTurn) and isinstance(turn, UserTurn):
+                items.append({"role": "assistant", "content": HEARD})
+            items.extend(self.turn(turn))
+        return items
 
     def user(self, content: tuple[Content, ...]) -> Iterable[dict[str, Any]]:
         parts = [self.content(part) for part in content]

@@ -130,6 +130,14 @@ class CountingCodec(Protocol):
 
 
 @runtime_checkable
+class TextCallCodec(Protocol):
+    """What a codec may be beside a `Codec`: one in whose wire calls are written as text."""
+
+    @property
+    def calls_are_text(self) -> bool: ...
+
+
+@runtime_checkable
 class SearchingCodec(Protocol):
     """What a codec may be beside a `Codec`: one whose wire has deferred tools."""
 

@@ -14,7 +14,15 @@ from handrail.core.errors import ModelError, ProtocolError, RateLimited
 from handrail.core.events import AttemptFailed, CallDelta, ModelEvent, Notice, ReplyFinished
 from handrail.core.model_request import ModelRequest
 from handrail.core.ports import Clock, SystemClock
-from handrail.models.codec import Codec, CompletingCodec, CountingCodec, Decoder, EndAwareDecoder, SearchingCodec
+from handrail.models.codec import (
+    Codec,
+    CompletingCodec,
+    CountingCodec,
+    Decoder,
+    EndAwareDecoder,
+    SearchingCodec,
+    TextCallCodec,
+)
 from handrail.models.rate_limit import RateLimitSlot, ServiceRateLimit
 from handrail.models.reply_checks import ReplyChecker
 from handrail.models.retry_policy import RetryPolicy
@@ -63,6 +71,8 @@ class CodecModel:
         self._profile = profile
         known = profile or getattr(codec, "profile", None)
         self.takes_tools = known is None or known.tools != "none"
+        self._holds_schema = known is not None and known.response_format == "json_schema"
+        self._schema_beside_tools = known is not None and known.schema_beside_tools
         self._clock = clock
         self._chance = chance
         self._pace = pace or ServiceRateLimit(clock=clock)
@@ -74,6 +84,11 @@ class CodecModel:
     @property
     def searches_tools(self) -> bool:
         return isinstance(self._codec, SearchingCodec) and self._codec.searches_tools(self.name)
+
+    def holds_to_schema(self, *, tools: bool) -> bool:
+        """A reply in which calls are text cannot be both a call and JSON by a schema."""
+        by_text = isinstance(self._codec, TextCallCodec) and self._codec.calls_are_text
+        return self._holds_schema and (not tools or (self._schema_beside_tools and not by_text))
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield notices about the request, then the reply. Closing it closes the connection at once.

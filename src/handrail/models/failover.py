@@ -20,6 +20,7 @@ from handrail.core.ports import (
     Model,
     SystemClock,
     count_tokens,
+    holds_to_schema,
     provider_of,
     takes_tools,
     text_model_of,
@@ -89,6 +90,9 @@ class FailoverModel:
         able = [model for model in found if model is not None]
         return FailoverModel(able, rest=self._rest, clock=self._clock) if len(able) == len(found) else None
 
+    def holds_to_schema(self, *, tools: bool) -> bool:
+        return all(holds_to_schema(model, tools=tools) for model in self._models)
+
     async def count_tokens(self, request: ModelRequest) -> int | None:
         """As the service of the first one counts them."""
         return await count_tokens(self._models[0], request)
@@ -115,6 +119,9 @@ class WithSettings:
         self.takes_tools = takes_tools(model)
         self._model = model
         self._settings = dict(settings)
+
+    def holds_to_schema(self, *, tools: bool) -> bool:
+        return holds_to_schema(self._model, tools=tools)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         return self._model.stream(replace(request, **self._settings))

@@ -36,11 +36,13 @@ class Limits:
     """A read that gave the same answer so often to the same arguments is not run again in this run."""
     wrong_calls: int = 16
     """Calls of tools that are not there, or with arguments that do not fit, in one run; then as at the iterations."""
+    wrong_answers: int = 3
+    """Answers to one prompt that do not fit the type asked for, until `InvalidAnswer` is raised."""
 
     def __post_init__(self) -> None:
         if self.on_limit not in ("finalise", "error", "stop"):
             raise UsageError(f"on_limit is 'finalise', 'error' or 'stop', not {self.on_limit!r}")
-        for name in ("iterations", "calls_per_turn", "same_failure", "same_answer", "wrong_calls"):
+        for name in ("iterations", "calls_per_turn", "same_failure", "same_answer", "wrong_calls", "wrong_answers"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} must be at least 1, not {getattr(self, name)!r}")
 

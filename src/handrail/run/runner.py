@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import msgspec
 
@@ -17,6 +18,7 @@ from handrail.core.model_request import ModelRequest, ModelScratch, ToolChoice, 
 from handrail.core.ports import Model
 from handrail.core.usage_checks import check_model
 from handrail.execute.executor import Executor
+from handrail.run.answers import checked_type
 from handrail.run.limits import Limits
 from handrail.run.offering import NO_PROGRAMS, ExternalTools, OfferableTools, Offering, Programs
 from handrail.run.single_run import OnError, OnWait, RunTerms, SingleRun
@@ -89,6 +91,7 @@ class Runner:
         tool_choice: ToolChoice = "auto",
         follow: Follow | None = None,
         external: tuple[ToolOffer, ...] = (),
+        returns: Any = None,
     ) -> Conversation:
         """Go on until the model calls no tool: the conversation with everything that was said and done.
 
@@ -98,15 +101,21 @@ class Runner:
         and run by whoever asks here: the run ends at a call of one, without a result of that call.
         What it raises has the conversation so far as its attribute `conversation`.
 
+        With `returns`, a type, the run ends with an answer of that type, which `answer_of` reads from the
+        conversation: by the service's own schemas for replies where it has them, else by a call of `final_answer`.
+
         Raises:
-            LimitExceeded: A limit is reached and the limits say to raise.
+            InvalidAnswer: No answer was of the type asked for.
+            LimitExceeded: A limit is reached and the limits say to raise, or there is no typed answer yet.
             ToolFailed: A tool failed, under `fail_fast`.
             ModelError: The model gave no usable reply.
         """
         if not isinstance(conversation, Conversation):
             raise UsageError("a run goes on from a conversation; write Conversation().say('...')")
+        wanted = checked_type(returns)
         with self._traced(context) as traced:
-            run = SingleRun(self._terms, conversation, traced, emit, follow, external, ModelScratch(self._scratch))
+            scratch = ModelScratch(self._scratch)
+            run = SingleRun(self._terms, conversation, traced, emit, follow, external, scratch, wanted)
             return await self._run(run, tool_choice)
 
     def first_request(

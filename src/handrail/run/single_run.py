@@ -11,22 +11,34 @@ import msgspec
 
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.context import Context
-from handrail.core.errors import BrokenChoice, JournalError, LimitExceeded, ModelError, ToolFailed
+from handrail.core.errors import (
+    BrokenChoice,
+    InvalidAnswer,
+    InvalidArguments,
+    JournalError,
+    LimitExceeded,
+    LimitReached,
+    ModelError,
+    ToolError,
+    ToolFailed,
+)
 from handrail.core.events import AttemptFailed, Emit, Notice
 from handrail.core.ids import NewId
-from handrail.core.messages import AssistantMessage, Conversation, InvocationMessage, ResultMessage
-from handrail.core.model_request import ModelRequest, ModelScratch, ToolChoice, ToolOffer
-from handrail.core.ports import Model
+from handrail.core.messages import AssistantMessage, Conversation, InvocationMessage, ResultMessage, SupervisorMessage
+from handrail.core.model_request import ModelRequest, ModelScratch, NamedTool, ToolChoice, ToolOffer
+from handrail.core.ports import Model, holds_to_schema, takes_tools
 from handrail.core.redact import redact
 from handrail.core.tasks import run_to_completion
 from handrail.core.timeouts import time_limit_at
 from handrail.execute.executor import Executor
+from handrail.run.answers import ACCEPTED, Route, RunAnswer, ends_with_answer_call
 from handrail.run.history import last_user_position, unanswered_calls
 from handrail.run.limits import Limits, RunBudget
 from handrail.run.offering import ExternalTools, OfferableTools, ToolSelection
 from handrail.run.reply import ModelReply
 from handrail.run.run_calls import RunCalls, Started
 from handrail.run.transcript import Follow, RunTranscript
+from handrail.tools.answer_type import AnswerType
 from handrail.tools.registry import RegisteredTools
 
 OnError = Literal["surface", "fail_fast"]
@@ -53,6 +65,9 @@ class RunTerms:
     new_id: NewId
 
 
+_BESIDE_OTHERS = (
+    "the answer was given beside other calls, before their results were known; look at them, then give it again, alone"
+)
 FINALISE = "The limit of tool calls is reached. Finalise your answer now, without calling tools."
 
 
@@ -68,6 +83,7 @@ class SingleRun:
         follow: Follow | None,
         external: tuple[ToolOffer, ...],
         scratch: ModelScratch,
+        returns: AnswerType[Any] | None = None,
     ) -> None:
         self._terms = terms
         self._executor = terms.executor
@@ -86,6 +102,10 @@ class SingleRun:
         self._calls = RunCalls(self._executor, self._limits, self._context, emit)
         self._offers: ToolSelection
         self._elsewhere = ExternalTools(external)
+        self._external = external
+        self._returns = returns
+        self._answer: RunAnswer[Any] | None = None
+        """The typed answer that it is to end with, if one is asked for."""
         self._scratch = scratch
         self._ids = {message.id for message in conversation.messages if isinstance(message, InvocationMessage)}
         """Of every call so far; a model may use one again, and then it is given another."""
@@ -104,14 +124,33 @@ class SingleRun:
     async def begin(self, known: Conversation | None, offers_of: Callable[[RegisteredTools], OfferableTools]) -> None:
         """`known` is what is on record of it, if that need not be read."""
         self._ids |= await self._executor.runs.known_calls(self._context)  # from here on nobody else writes to the run
-        self._offers = offers_of(self._executor.runs.tools_of(self.transcript.run)).begin()
+        offers = offers_of(self._executor.runs.tools_of(self.transcript.run))
+        self._offers = offers.begin()
+        if self._returns is not None:
+            self._ask_for_answer(self._returns, offers)
         self._take_stock(await self.transcript.begin(known))
         await self.transcript.write_down()
+
+    def _ask_for_answer(self, returns: AnswerType[Any], offers: OfferableTools) -> None:
+        terms = self._terms
+        names = {*self._elsewhere.names, *(name for tool in offers.of for name in (tool.name, tool.scoped_name))}
+        tools = bool(offers.names or self._external or terms.defaults.builtin_tools)
+        asked = terms.defaults.response_schema is returns.schema  # by whoever set the model up
+        by_schema = asked or not takes_tools(terms.model) or holds_to_schema(terms.model, tools=tools)
+        route: Route = "schema" if by_schema else "tool"
+        self._answer = RunAnswer(returns, route, names, self._limits.wrong_answers, alone=not tools)
+        self._elsewhere = ExternalTools((*self._external, *self._answer.offers))
 
     def _take_stock(self, known: int) -> None:
         """A run that is taken up has used something of its limits already; only time does not count on."""
         messages = self.conversation.messages
-        self._ended = 0 < known == len(messages) and isinstance(messages[-1], AssistantMessage)
+        if 0 < known == len(messages):
+            if self._answer is None:
+                self._ended = isinstance(messages[-1], AssistantMessage) or ends_with_answer_call(messages)
+            else:
+                self._ended = self._answer.is_given(messages)
+        if self._answer is not None:
+            self._answer.take_stock(messages[last_user_position(messages) + 1 : known])
         calls: dict[str, ToolCall] = {}
         for at in range(last_user_position(messages) + 1, known):
             match message := messages[at]:
@@ -129,18 +168,100 @@ class SingleRun:
             return
         if (cut_off := unanswered_calls(self.conversation)) and not await self._settle_calls(cut_off, {}):
             return
+        if self._answer is not None:
+            self._answer.check_tries(self.conversation.messages)
+            if await self._is_answered(self._answer):
+                return
         while self._turns < self._limits.iterations and self._calls.wrong < self._limits.wrong_calls:
             if await self._is_over():
                 return
-            # A choice is for the first reply: a model that must call would never come to an answer.
-            calls, started = await self._ask_model(choice if self._turns == 0 else "auto")
+            calls, started = await self._take_turn(choice)
             self._turns += 1
-            if not calls or not await self._settle_calls(calls, started):
+            if calls and not await self._settle_calls(calls, started):
+                return
+            if not calls and (self._answer is None or await self._is_answered(self._answer)):
                 return
         if self._calls.wrong >= self._limits.wrong_calls:
             await self._at_the_limit("wrong calls", self._limits.wrong_calls)
         else:
             await self._at_the_limit("iterations", self._limits.iterations)
+
+    async def _take_turn(self, choice: ToolChoice) -> tuple[tuple[InvocationMessage, ...], Started]:
+        # A choice is for the first reply: a model that must call would never come to an answer.
+        choice = choice if self._turns == 0 else "auto"
+        answer = self._answer
+        if answer is None or choice != "auto":
+            return await self._ask_model(choice)
+        wanted = answer.choice(self.conversation.messages[-1])
+        try:
+            return await self._ask_model(wanted)
+        except BrokenChoice as error:
+            if wanted == "auto":
+                raise
+            answer.broke_choice()
+            await self._refuse_answer(answer, (str(error),), "")
+            return (), {}
+
+    # ── a typed answer ───────────────────────────────────────────────────────────────
+
+    async def _is_answered(self, answer: RunAnswer[Any]) -> bool:
+        """Whether the model's last words are the answer. If they are not, it is told why; it answers again.
+
+        Raises:
+            InvalidAnswer: It has no more tries.
+        """
+        last = self.conversation.messages[-1] if self.conversation.messages else None
+        if not isinstance(last, AssistantMessage):
+            return False
+        problems = answer.problems(last)
+        if not problems:
+            return True
+        await self._refuse_answer(answer, problems, last.text, last.stop)
+        await self.transcript.supervise(answer.word(problems))
+        return False
+
+    async def _refuse_answer(
+        self, answer: RunAnswer[Any], problems: tuple[str, ...], text: str, stop: str = "end"
+    ) -> None:
+        answer.refuse(problems, text, stop)
+        await self._emit(Notice(text=f"answer {answer.refused} was refused: {'; '.join(problems)}"))
+
+    async def _settle_answers(
+        self, answer: RunAnswer[Any], calls: tuple[InvocationMessage, ...], *, alone: bool
+    ) -> list[ToolResult]:
+        """The results of calls that give the answer. The first that fits is accepted, if no others are beside it."""
+        results: list[ToolResult] = []
+        for message in calls:
+            error: ToolError | None = None
+            if not alone:
+                error = InvalidArguments(_BESIDE_OTHERS)
+            elif any(not result.is_error for result in results):
+                error = LimitReached("the answer was given already; this one was not used")
+            else:
+                try:
+                    answer.type.read_arguments(message.call.arguments)
+                except InvalidArguments as invalid:
+                    error = invalid
+            results.append(await self._settle_answer(message.call, error))
+            self._calls.count(message.call, results[-1])
+        return results
+
+    async def _settle_answer(self, call: ToolCall, error: ToolError | None) -> ToolResult:
+        executor, tracer = self._executor, self._executor.tracer
+
+        async def settle() -> ToolResult:
+            if error is None:
+                return await executor.accept(call, ACCEPTED, self._context, self._emit)
+            return await executor.refuse(call, error, self._context, self._emit)
+
+        if tracer is None:
+            return await settle()
+        with tracer.call(call, self._context) as span:
+            result = await settle()
+            span.settled(result, call.name)
+            return result
+
+    # ── one reply and its calls ──────────────────────────────────────────────────────
 
     async def _ask_model(self, choice: ToolChoice) -> tuple[tuple[InvocationMessage, ...], Started]:
         terms = self._terms
@@ -153,6 +274,8 @@ class SingleRun:
             tool_choice=choice,
             scratch=self._scratch,
         )
+        if self._answer is not None and self._answer.route == "schema":
+            request = msgspec.structs.replace(request, response_schema=self._answer.type.schema)
         self._attempts = 0
         self._calls.await_reply()
         early = _never if choice == "none" else self._early
@@ -179,6 +302,8 @@ class SingleRun:
         with tracer.turn(self.transcript.run, self._terms.model, request, self._context) as span:
             whole, message = await self._read(reply, request), reply.message(self._executor.runs.now())
             span.replied(message)
+            if self._answer is not None and not reply.invocations and self._answer.problems(message):
+                span.refused(InvalidAnswer.code)
             return whole, message
 
     async def _read(self, reply: ModelReply, request: ModelRequest) -> bool:
@@ -220,8 +345,13 @@ class SingleRun:
         has none yet.
         """
         here = self._elsewhere.left_here(calls)
+        answers = self._answers_among(calls)
+        handed_over = len(here) + len(answers) < len(calls)
         try:
             results = await self._calls.settle_reply(here, started)
+            given: list[ToolResult] = []
+            if self._answer is not None and answers:
+                given = await self._settle_answers(self._answer, answers, alone=len(answers) == len(calls))
         except JournalError:
             raise  # without a record there is no answer to take in; each call is found out when the run is taken up
         except BaseException:
@@ -229,22 +359,43 @@ class SingleRun:
             raise
         settled = [result for result in results if result.outcome != "needs_confirmation"]
         waiting = [result for result in results if result.outcome == "needs_confirmation"]
-        handed_over = len(here) < len(calls)
         paused = bool(waiting) and self._terms.on_wait == "pause"
         if paused or handed_over:
-            await self.transcript.tell(settled if paused else results)
+            await self.transcript.tell(_in_order(calls, settled if paused else results, given))
         else:
-            self.transcript.settled(settled)
+            self.transcript.settled(_in_order(calls, settled, given))
             await self.transcript.tell(waiting)
         if self._terms.on_error == "fail_fast":
             await self._fail_on(settled if paused else results)
-        return not (paused or handed_over)
+        return not (paused or handed_over) and not await self._accepted(given)
+
+    def _answers_among(self, calls: tuple[InvocationMessage, ...]) -> tuple[InvocationMessage, ...]:
+        if self._answer is None:
+            return ()
+        return tuple(each for each in calls if each.call.name == self._answer.name)
+
+    async def _accepted(self, given: list[ToolResult]) -> bool:
+        """Whether a call of this reply gave the answer.
+
+        Raises:
+            InvalidAnswer: It did not, and there are no more tries.
+        """
+        if self._answer is None or not given:
+            return False
+        if any(not result.is_error for result in given):
+            return True
+        problems = tuple(result.text for result in given)
+        arguments = self._arguments_of(given[-1])
+        text = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
+        await self._refuse_answer(self._answer, problems, text)
+        return False
 
     async def _wind_up(self, calls: tuple[InvocationMessage, ...], reply: ModelReply | None = None) -> None:
         """The caller is gone: end what is under way, and take in what became of each call."""
         if reply is not None:
             await reply.abandon()
-        self.transcript.settled(await self._calls.known(self._elsewhere.left_here(calls)))
+        ours = (*self._elsewhere.left_here(calls), *self._answers_among(calls))
+        self.transcript.settled(_in_order(calls, await self._calls.known(ours)))
 
     async def _fail_on(self, results: list[ToolResult]) -> None:
         failed = next((result for result in results if result.is_error), None)
@@ -272,17 +423,21 @@ class SingleRun:
         reached = self._budget.exceeded(asyncio.get_running_loop().time())
         if reached is None:
             return False
-        if self._limits.on_limit == "error":
+        if self._limits.on_limit == "error" or self._answer is not None:  # half an answer is of no type
             raise LimitExceeded(*reached)
         await self._emit(Notice(text=f"stopped at the limit of {reached[1]:g} {reached[0]}"))
         return True
 
     async def _at_the_limit(self, limit: str, value: int) -> None:
         match self._limits.on_limit:
-            case "error":
+            case "stop" if self._answer is None:
+                pass
+            case "error" | "stop":
                 raise LimitExceeded(limit, value)
             case "finalise":
-                if not await self._is_over():
+                if self._answer is not None:
+                    await self._finalise_answer(self._answer, limit, value)
+                elif not await self._is_over():
                     await self.transcript.supervise(FINALISE)
                     await self._finalise(limit, value)
 
@@ -291,6 +446,40 @@ class SingleRun:
             await self._ask_model("none")
         except BrokenChoice:  # it cannot do without; what was said and done so far is the answer
             await self._emit(Notice(text=f"stopped at the limit of {value} {limit}: the model goes on calling tools"))
+
+    async def _finalise_answer(self, answer: RunAnswer[Any], limit: str, value: int) -> None:
+        """Ask for the answer and nothing else, as often as there are tries left.
+
+        Raises:
+            InvalidAnswer: No answer fits.
+            LimitExceeded: Another limit is reached, or the model goes on calling tools.
+        """
+        since = self.conversation.messages[last_user_position(self.conversation.messages) + 1 :]
+        told = any(isinstance(each, SupervisorMessage) and each.text == answer.finalise for each in since)
+        while not await self._is_over():
+            if not told:  # a run that is taken up here was told before
+                await self.transcript.supervise(answer.finalise)
+                told = True
+            try:
+                calls, _ = await self._ask_model(NamedTool(answer.name) if answer.route == "tool" else "none")
+            except BrokenChoice:
+                raise LimitExceeded(limit, value) from None
+            if not calls:
+                if await self._is_answered(answer):
+                    return
+            elif self._answers_among(calls) != calls:
+                await run_to_completion(self._wind_up(calls))
+                raise LimitExceeded(limit, value)
+            elif not await self._settle_calls(calls, {}):
+                return
+
+
+def _in_order(calls: tuple[InvocationMessage, ...], *results: list[ToolResult]) -> list[ToolResult]:
+    """The results in the order of their calls, as the record gives them."""
+    if len(results) == 2 and not results[1]:
+        return results[0]
+    by_id = {result.tool_call_id: result for each in results for result in each}
+    return [by_id[message.id] for message in calls if message.id in by_id]
 
 
 def _never(call: ToolCall, emit: Emit) -> None:

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from typing import Any, TypedDict, Unpack, cast
 
-from handrail.core.errors import ProtocolError, UsageError
+from handrail.core.errors import InvalidAnswer, InvalidArguments, ProtocolError, UsageError
 from handrail.core.events import CallRequested, ModelEvent, ReplyFinished, TextDelta
 from handrail.core.messages import Content, Conversation
 from handrail.core.model_request import ModelRequest, ToolChoice
@@ -18,6 +18,7 @@ from handrail.core.usage_checks import check_keyword_names, check_model, nearest
 from handrail.sessions.blocking import Closable, LazyPortal
 from handrail.sessions.tool_forms import choice_of, offers_of
 from handrail.sessions.tool_requests import RequestedCall, ToolCallRequest
+from handrail.tools.answer_type import AnswerType
 
 Prompt = str | Conversation | Iterable[str | Content]
 """Words; words and images; or everything that was said so far."""
@@ -77,6 +78,7 @@ class LLM(Closable):
 
         Raises:
             ModelError: The service failed, or said something unreadable.
+            InvalidAnswer: The text does not fit the `response_schema`.
         """
         return self.portal.call(self.generate_async(prompt, tools, tool_choice, system_prompt, **settings))
 
@@ -103,7 +105,11 @@ class LLM(Closable):
         if not finished:
             raise ProtocolError(f"the reply of {self.name!r} was cut off")
         said = "".join(text)
-        return ToolCallRequest(said, calls) if calls else said
+        if calls:
+            return ToolCallRequest(said, calls)
+        if (schema := {**self.settings, **settings}.get("response_schema")) is not None:
+            _check_reply(said, cast("dict[str, Any]", schema))
+        return said
 
     def stream(
         self,
@@ -167,3 +173,14 @@ def _builtin(tools: Any) -> tuple[dict[str, Any], ...]:
     if tools and not (given and all(isinstance(tool, Mapping) for tool in given)):
         raise UsageError("builtin is a list of tools as the service documents them: [{'type': 'web_search'}]")
     return tuple(dict(tool) for tool in given)
+
+
+def _check_reply(text: str, schema: dict[str, Any]) -> None:
+    """
+    Raises:
+        InvalidAnswer: The text is not JSON by the schema.
+    """
+    try:
+        AnswerType.of_schema(schema).read_text(text)
+    except InvalidArguments as error:
+        raise InvalidAnswer(error.problems, text) from error

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mappin
 from copy import copy
 from inspect import isawaitable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, Unpack, overload
 
 from msgspec import Struct
 
@@ -23,11 +23,12 @@ from handrail.core.context import Context
 from handrail.core.errors import LimitExceeded, ModelError, ToolFailed, UsageError
 from handrail.core.events import Emit, Event, ignore_event
 from handrail.core.ids import new_id
-from handrail.core.messages import Content, Conversation, ResultMessage, UserMessage
+from handrail.core.messages import Content, Conversation, UserMessage
 from handrail.core.model_request import ToolChoice
 from handrail.core.ports import Journal, Model, SystemClock, writes_code
 from handrail.core.usage_checks import check_keyword_names, keyword_names
 from handrail.execute.approvers import AnyApprover, as_approver
+from handrail.run.answers import answer_text, checked_type, read_answer, results_of_tools
 from handrail.run.code.code_mode import CodeSettings
 from handrail.sandbox.port import create_sandbox
 from handrail.sessions.blocking import Closable, LazyPortal
@@ -35,10 +36,13 @@ from handrail.sessions.llm import LLM
 from handrail.sessions.session_engine import SessionEngine, SessionOptions, SessionSetup, stream_emitted
 from handrail.sessions.store.conversations import ConversationStore
 from handrail.sessions.tool_forms import choice_of
+from handrail.tools.answer_type import AnswerType
 from handrail.tools.masking import masked_messages
 from handrail.tools.registry import flattened_tools, registered
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeForm
+
     from handrail.journal.auditing import AuditReport, Receipt
 
 
@@ -72,13 +76,19 @@ OnEvent = Callable[[Event], object]
 """A plain or an async function; what a plain one returns is ignored."""
 
 
-class SessionReply(Struct, frozen=True):
+T = TypeVar("T")
+
+
+class SessionReply(Struct, Generic[T], frozen=True):
     """The answer to one prompt, and what was done for it."""
 
     text: str
+    """The answer as the model wrote it."""
     conversation: Conversation
+    value: T
+    """The answer as the type that was asked for; without one, its text."""
     results: tuple[ToolResult, ...] = ()
-    """Of the calls that this prompt led to, in order."""
+    """Of the calls that this prompt led to, in order; without those by which the model gave a typed answer."""
 
     def __str__(self) -> str:
         return self.text
@@ -149,31 +159,86 @@ class Session(Closable):
         self._opening = asyncio.Lock()
         self._finalizer: weakref.finalize[..., Session] | None = None
         self._store: tuple[Path, ConversationStore] | None = None
+        self._schema_type: AnswerType[Any] | None = None
 
     # ── asking ───────────────────────────────────────────────────────────────────────
 
+    @overload
     def ask(
-        self, prompt: Said = None, *, tool_choice: Choice = "auto", on_event: OnEvent | None = None
-    ) -> SessionReply:
+        self,
+        prompt: Said = None,
+        *,
+        returns: None = None,
+        tool_choice: Choice = "auto",
+        on_event: OnEvent | None = None,
+    ) -> SessionReply[str]: ...
+
+    @overload
+    def ask(
+        self,
+        prompt: Said = None,
+        *,
+        returns: TypeForm[T],
+        tool_choice: Choice = "auto",
+        on_event: OnEvent | None = None,
+    ) -> SessionReply[T]: ...
+
+    def ask(
+        self,
+        prompt: Said = None,
+        *,
+        returns: Any = None,
+        tool_choice: Choice = "auto",
+        on_event: OnEvent | None = None,
+    ) -> SessionReply[Any]:
         """Ask, run the tools that the model calls, and go on until it answers. Without a prompt, go on from here.
 
         Args:
             prompt: Words, or words and images.
+            returns: A type: the answer is a value of it, `reply.value`. An answer that does not fit goes back to the
+                model with the reasons, `Limits.wrong_answers` times at most.
             tool_choice: "auto", "none", "required" or the name of a tool, for the first reply.
             on_event: A function, plain or async, that is called with each event as it happens.
 
         Raises:
+            InvalidAnswer: No answer was of the type asked for, or by the `response_schema` of the model.
             ModelError: The model gave no usable reply. The prompt is taken back if nothing was done for it.
             ToolFailed: Under `fail_fast`; the conversation is as it was before the prompt.
             LimitExceeded: Under `on_limit="error"`; the conversation has everything up to there.
         """
-        return self.portal.call(self.ask_async(prompt, tool_choice=tool_choice, on_event=on_event))
+        return self.portal.call(self.ask_async(prompt, returns=returns, tool_choice=tool_choice, on_event=on_event))
+
+    @overload
+    async def ask_async(
+        self,
+        prompt: Said = None,
+        *,
+        returns: None = None,
+        tool_choice: Choice = "auto",
+        on_event: OnEvent | None = None,
+    ) -> SessionReply[str]: ...
+
+    @overload
+    async def ask_async(
+        self,
+        prompt: Said = None,
+        *,
+        returns: TypeForm[T],
+        tool_choice: Choice = "auto",
+        on_event: OnEvent | None = None,
+    ) -> SessionReply[T]: ...
 
     async def ask_async(
-        self, prompt: Said = None, *, tool_choice: Choice = "auto", on_event: OnEvent | None = None
-    ) -> SessionReply:
+        self,
+        prompt: Said = None,
+        *,
+        returns: Any = None,
+        tool_choice: Choice = "auto",
+        on_event: OnEvent | None = None,
+    ) -> SessionReply[Any]:
         """`ask` for async code."""
-        return await self._run_prompt(prompt, tool_choice, ignore_event if on_event is None else _emitting(on_event))
+        emit = ignore_event if on_event is None else _emitting(on_event)
+        return await self._run_prompt(prompt, tool_choice, emit, returns)
 
     def stream(self, prompt: Said = None, *, tool_choice: Choice = "auto") -> Iterator[Event]:
         """Ask, and give the events as they happen: pieces of text, calls, results, progress."""
@@ -183,7 +248,10 @@ class Session(Closable):
         """`stream` for async code."""
         return stream_emitted(lambda emit: self._run_prompt(prompt, tool_choice, emit))
 
-    async def _run_prompt(self, prompt: Said, tool_choice: Choice, emit: Emit) -> SessionReply:
+    async def _run_prompt(
+        self, prompt: Said, tool_choice: Choice, emit: Emit, returns: Any = None
+    ) -> SessionReply[Any]:
+        answer = self._answer_type(returns)
         engine = await self._opened()
         async with engine.turn():
             self.conversation = engine.briefed(self.conversation)
@@ -193,12 +261,28 @@ class Session(Closable):
                 self._checkpoints.append(start)
                 self.conversation = self.conversation.say(*content, at=self._clock.now())
             try:
-                self.conversation = await engine.run(self.conversation, emit, choice_of(tool_choice), self._follow)
+                choice = choice_of(tool_choice)
+                self.conversation = await engine.run(self.conversation, emit, choice, self._follow, answer)
             except (ToolFailed, ModelError, LimitExceeded) as error:
                 self._after(error, start)
                 raise
-            added = self.conversation.messages[start:]
-            return SessionReply(self.conversation.text, self.conversation, _results(added))
+            return self._reply(start, answer, typed=returns is not None)
+
+    def _answer_type(self, returns: Any) -> AnswerType[Any] | None:
+        """What the answer is checked by: the type that is asked for, or the schema that the model was set up with."""
+        if returns is None and (schema := self._setup.defaults.response_schema) is not None:
+            if self._schema_type is None:
+                self._schema_type = AnswerType.of_schema(schema)
+            return self._schema_type
+        return checked_type(returns)
+
+    def _reply(self, start: int, answer: AnswerType[Any] | None, *, typed: bool) -> SessionReply[Any]:
+        said = self.conversation
+        results = self._results(said, start)
+        if answer is None:
+            return SessionReply(said.text, said, said.text, results)
+        text = answer_text(said.messages)
+        return SessionReply(text, said, read_answer(said.messages, answer) if typed else text, results)
 
     def _follow(self, conversation: Conversation) -> None:
         self.conversation = conversation
@@ -206,11 +290,15 @@ class Session(Closable):
     def _after(self, error: ToolFailed | ModelError | LimitExceeded, start: int) -> None:
         """What is kept of a prompt that ended in an error: everything, unless that is worth nothing."""
         reached: Conversation = error.conversation if error.conversation is not None else self.conversation
-        nothing_done = not _results(reached.messages[start:])
+        nothing_done = not self._results(reached, start)
         if isinstance(error, ToolFailed) or (isinstance(error, ModelError) and nothing_done):
             self.rollback(start)
         else:
             self.conversation = reached
+
+    def _results(self, conversation: Conversation, start: int) -> tuple[ToolResult, ...]:
+        tools = () if self._engine is None else self._engine.tools
+        return results_of_tools(conversation.messages[start:], tools)
 
     # ── what was said ────────────────────────────────────────────────────────────────
 
@@ -325,10 +413,6 @@ def _checked(code: bool | CodeSettings | Literal["service"], model: Model) -> Co
     found = CodeSettings() if code is True else code
     create_sandbox(found.sandbox, found.limits)  # what is missing is said now; nothing is started yet
     return found
-
-
-def _results(messages: Iterable[Any]) -> tuple[ToolResult, ...]:
-    return tuple(message.result for message in messages if isinstance(message, ResultMessage))
 
 
 def _prompts(conversation: Conversation) -> list[int]:

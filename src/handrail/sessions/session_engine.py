@@ -34,6 +34,7 @@ from handrail.run.offering import NO_PROGRAMS, Offering, Programs
 from handrail.run.runner import Runner
 from handrail.run.single_run import OnError
 from handrail.run.transcript import Follow
+from handrail.tools.answer_type import AnswerType
 from handrail.tools.registry import RegisteredTools, prepared_tools
 
 
@@ -162,9 +163,17 @@ class SessionEngine:
         return self._turn
 
     async def run(
-        self, conversation: Conversation, emit: Emit, tool_choice: ToolChoice, follow: Follow
+        self,
+        conversation: Conversation,
+        emit: Emit,
+        tool_choice: ToolChoice,
+        follow: Follow,
+        returns: AnswerType[Any] | None = None,
     ) -> Conversation:
-        return await self._runner.run(conversation, self._context, emit, tool_choice=tool_choice, follow=follow)
+        """Run the loop; with `returns`, until the model has given an answer of that type."""
+        return await self._runner.run(
+            conversation, self._context, emit, tool_choice=tool_choice, follow=follow, returns=returns
+        )
 
     async def aclose(self) -> None:
         """End the run in the record, and let go of everything."""

@@ -17,10 +17,15 @@ class ScriptedModel:
     ScriptedModel([call("add", a=1, b=2)], [text("3")])
     """
 
-    def __init__(self, *replies: list[ModelEvent], name: str = "scripted") -> None:
+    def __init__(self, *replies: list[ModelEvent], name: str = "scripted", holds_schema: bool = False) -> None:
+        """`holds_schema`: whether it counts as a service that holds replies to a schema, also beside tools."""
         self.name = name
+        self._holds_schema = holds_schema
         self._replies = list(replies)
         self.requests: list[ModelRequest] = []
+
+    def holds_to_schema(self, *, tools: bool) -> bool:
+        return self._holds_schema
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         self.requests.append(request)

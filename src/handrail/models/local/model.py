@@ -78,6 +78,9 @@ class LocalModel(ClosedOnExit):
         """Of the child process that runs now, if one does."""
         return self._supervisor.pid
 
+    def holds_to_schema(self, *, tools: bool) -> bool:
+        return not tools
+
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         events = (
             self._bound(request) if self._answers == "bound" and answer_rule_applies(request) else self._free(request)

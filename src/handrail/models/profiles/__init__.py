@@ -72,6 +72,8 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     chat_builtin: bool = True
     """Whether its Chat Completions take tools that the service runs itself."""
     response_format: Literal["json_schema", "json_object", "none"] = "json_schema"
+    schema_beside_tools: bool = False
+    """Whether a reply can be held to a schema while tools are offered, and the model still call them."""
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     seed_field: str = "seed"
     """Empty: it takes none."""

@@ -60,6 +60,10 @@ class PromptedCodec(Struct, frozen=True):
     def provider(self) -> str:
         return self.inner.provider
 
+    @property
+    def calls_are_text(self) -> bool:
+        return True
+
     def compiled_prompt(self, request: ModelRequest) -> str:
         """What the model is told about the tools, to the letter; empty if it may use none."""
         return tools_prompt(request, format_named(self.format))

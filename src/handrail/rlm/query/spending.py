@@ -11,7 +11,7 @@ from handrail.core.errors import LimitExceeded, UsageError
 from handrail.core.events import ModelEvent
 from handrail.core.messages import AssistantMessage, Conversation, Usage
 from handrail.core.model_request import ModelRequest
-from handrail.core.ports import Clock, Model, SystemClock, provider_of, takes_tools
+from handrail.core.ports import Clock, Model, SystemClock, holds_to_schema, provider_of, takes_tools
 from handrail.rlm.values import RLMChatCompletion, UsageSummary
 
 logger = logging.getLogger(__name__)
@@ -188,6 +188,9 @@ class MeteredModel:
     @property
     def searches_tools(self) -> bool:
         return bool(getattr(self.model, "searches_tools", False))
+
+    def holds_to_schema(self, *, tools: bool) -> bool:
+        return holds_to_schema(self.model, tools=tools)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Ask the model, or raise `LimitExceeded` if nothing is left to spend."""
