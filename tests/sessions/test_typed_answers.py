@@ -249,7 +249,7 @@ def test_a_model_that_answers_in_words_is_told_to_call_and_json_in_words_is_take
 def test_a_refused_answer_is_no_failed_tool() -> None:
     model = ScriptedModel([call("final_answer", name=5)], [call("final_answer", **LISBON)])
     with Session(model, on_error="fail_fast") as session:
-        assert session.generate_with_tools("Which?", returns=Town).value.name == "Lisbon"
+        assert session.ask("Which?", returns=Town).value.name == "Lisbon"
 
 
 @pytest.mark.parametrize("choice", ["none", "required", "find"])
@@ -257,7 +257,7 @@ def test_a_choice_of_tools_is_for_the_first_reply_here_too(choice: str) -> None:
     first = [text("Lisbon.")] if choice == "none" else [call("find", name="Lisbon")]
     model = ScriptedModel(first, [call("final_answer", **LISBON)])
     with Session(model, tools=[find]) as session:
-        assert session.generate_with_tools("Which?", returns=Town, tool_choice=choice).value.name == "Lisbon"
+        assert session.ask("Which?", returns=Town, tool_choice=choice).value.name == "Lisbon"
     assert model.requests[0].tool_choice == (NamedTool("find") if choice == "find" else choice)
     assert model.requests[1].tool_choice == (NamedTool("final_answer") if choice == "none" else "auto")
 
