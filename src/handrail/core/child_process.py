@@ -39,7 +39,7 @@ P = TypeVar("P", bound=ProgramProtocol)
 
 
 def kept_variables(names: Iterable[str], environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The variables of these names, and no other: keys are among them."""
+    """The environment variables of these names and no others, because the rest may hold API keys."""
     # A value that begins so is a function of a shell, which some shells run.
     return {name: environ[name] for name in names if name in environ and not environ[name].startswith("()")}
 

@@ -59,7 +59,7 @@ class SingleFlight(Generic[K, T]):
 
     def __init__(self, *, leaders_wait: bool = True) -> None:
         """Unless `leaders_wait`, work that is shared never waits for other shared work: it does its own, so that two
-        which ask for each other form no circle.
+        that ask for each other do not deadlock.
         """
         self._leaders_wait = leaders_wait
         self._flights: dict[K, Flight[K, T]] = {}

@@ -22,9 +22,9 @@ _LONGEST = 15.0
 
 
 async def run_to_completion(work: Coroutine[Any, Any, None], longest: float | None = _LONGEST) -> None:
-    """Do it even if the caller is cancelled meanwhile, however often; then pass the cancellation on.
+    """Finish the work even if the caller is cancelled meanwhile, however often; then pass the cancellation on.
 
-    A cancelled caller waits so many seconds at most; then the work is cancelled too. None is without end.
+    A cancelled caller waits at most `longest` seconds; then the work is cancelled too. None means no limit.
 
     Raises:
         Exception: What the work raised, also to a caller that was cancelled: it must know that nothing was written.

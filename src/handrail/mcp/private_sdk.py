@@ -1,4 +1,4 @@
-"""All that we take from the official `mcp` package though it promised none of it; it is used nowhere else directly.
+"""Every private name of the official `mcp` package that we rely on. No other module uses one directly.
 
 A new minor version of the package may change any of it, so `pyproject.toml` allows only those that were tested.
 `docs/design/dependencies.md` says what would let us drop each.

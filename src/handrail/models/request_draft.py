@@ -1,4 +1,4 @@
-"""A request while a wire writes it: what every encoder asks for in the same way, and what it could not say."""
+"""What the encoders of all wires share while they write a request."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from handrail.models.turn_writer import TurnWriter
 
 
 class RequestDraft:
+    """A request being written: its tools, names and turns, and notices about what the wire cannot express."""
+
     def __init__(
         self,
         request: ModelRequest,
