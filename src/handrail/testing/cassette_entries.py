@@ -52,7 +52,7 @@ from handrail.core.messages import (
     UserMessage,
 )
 from handrail.core.model_request import ModelRequest, ToolOffer
-from handrail.core.redact import mask_fields, secret_fields
+from handrail.core.redact import secret_fields
 from handrail.testing.script import ERRORS
 
 Plain = dict[str, Any]
@@ -237,7 +237,7 @@ def replayed_reply(reply: Plain, secrets: Mapping[str, frozenset[str]]) -> list[
     events += [CitationAdded(citation=each) for each in msgspec.convert(reply.get("citations", []), list[Citation])]
     events += [MediaAdded(media=each) for each in msgspec.convert(reply.get("media", []), list[Media])]
     for call in reply.get("calls", ()):
-        arguments = _with_stand_ins(call["arguments"], secrets.get(call["tool"], frozenset()))
+        arguments = with_stand_ins(call["arguments"], secrets.get(call["tool"], frozenset()))
         artefacts = msgspec.convert(call.get("artefacts", []), tuple[Artefact, ...])
         events.append(CallRequested(call=ToolCall(call["id"], call["tool"], arguments), artefacts=artefacts))
     if "error" not in reply:
@@ -251,11 +251,10 @@ def replayed_error(reply: Plain) -> ModelError | None:
     return ERRORS.get(reply["error"], ModelError)(reply.get("message", "")) if "error" in reply else None
 
 
-def _with_stand_ins(arguments: Any, names: frozenset[str]) -> Any:
-    """Arguments that a tool takes although their secrets are not known."""
-    if not names or isinstance(arguments, str):
-        return arguments
-    return _fill(mask_fields(arguments, names), names)
+def with_stand_ins(arguments: dict[str, Any] | str, names: frozenset[str]) -> Any:
+    """Arguments that a tool takes although the secrets of these names are not known."""
+    parsed = _parsed(arguments)
+    return _fill(parsed, names) if names and isinstance(parsed, dict) else arguments
 
 
 def _fill(value: Any, names: frozenset[str]) -> Any:
