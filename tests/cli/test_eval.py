@@ -7,6 +7,14 @@ from typing import Any
 
 import pytest
 
+from handrail import LLM
+from handrail.app import AppAdditions, open_app
+from handrail.cli.evaluate.cases import EvalCase, EvalFile
+from handrail.cli.evaluate.judge import judge_case
+from handrail.config.values import Config
+from handrail.core.events import ReplyFinished
+from handrail.core.messages import Usage
+from handrail.testing import FixedClock, ScriptedModel, call, text
 from tests.cli.journal_fixtures import lines, run
 from tests.cli.terminal_fixtures import lines_of
 from tests.replies import calls, says
@@ -128,3 +136,14 @@ def test_a_mistake_in_the_file_is_told_before_a_model_is_asked(folder: Path, wri
 
     assert (result.exit_code, result.stdout) == (1, "")
     assert said in result.stderr
+
+
+async def test_the_cost_of_a_case_is_that_of_all_its_replies(folder: Path) -> None:
+    priced = ReplyFinished(stop="end", usage=Usage(input_tokens=10, output_tokens=2, cost=0.25))
+    calling = ReplyFinished(stop="tool_calls", usage=Usage(input_tokens=5, output_tokens=1, cost=0.5))
+    model = ScriptedModel([call("add", a=1, b=2), calling], [text("3"), priced])
+    case = EvalCase("sum", "1 + 2?")
+    async with open_app(Config(), folder / "journal.db", AppAdditions(tools=("talk_tools.py",))) as app:
+        verdict = await judge_case("priced", LLM(model), app, EvalFile((case,)), case, FixedClock())
+
+    assert (verdict.cost, verdict.input_tokens, verdict.output_tokens, verdict.right) == (0.75, 15, 3, True)

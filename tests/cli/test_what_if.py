@@ -6,6 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from handrail import LLM, Conversation, Executor
+from handrail.cli.what_if.divergence import Alternative, compare_turn
+from handrail.cli.what_if.recorded_run import RecordedRun, RecordedTurn
+from handrail.run.offering import Offering
+from handrail.testing import ScriptedModel, text
 from tests.cli.journal_fixtures import lines, run
 from tests.cli.terminal_fixtures import WITH, lines_of, run_of
 from tests.replies import calls, says
@@ -163,3 +168,25 @@ def test_a_mistake_is_one_line(folder: Path, options: tuple[str, ...], said: str
 
     assert (result.exit_code, result.stdout) == (1, "")
     assert said in result.stderr
+
+
+async def test_the_model_reads_the_other_prompt_and_the_recorded_conversation() -> None:
+    model = ScriptedModel([text("Hello.")])
+    said = Conversation().supervised("Be brief.").say("hello")
+    turn = RecordedTurn(before=said, text="Hello.", stop="end", calls=(), settled=())
+    async with Executor([]) as executor:
+        other = Alternative(executor, Offering(), LLM(model), "Be rude.")
+        compared = await compare_turn(RecordedRun(run="run_1", turns=(turn,), events=()), 0, other)
+
+    assert compared.diverges is None
+    assert model.requests[0].messages == Conversation().supervised("Be rude.").say("hello").messages
+
+
+def test_a_model_that_gives_no_reply_diverges_and_says_why(folder: Path) -> None:
+    recorded = asked("hello")
+    (folder / "broken.toml").write_text('[[reply]]\nerror = "model_unavailable"\ntext = "the service is away"\n')
+
+    result = run("what-if", "--run", recorded, "-m", "scripted:broken.toml", *TOOLS)
+
+    assert (result.exit_code, result.stdout.splitlines()[1].split()[-1]) == (1, "error")
+    assert "the service is away" in result.stderr

@@ -10,11 +10,22 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
+from msgspec.structs import replace
 
 from handrail import LLM, Output, Secret, Session, ToolCall, ToolError, create_llm, tool
+from handrail.confirm import Allow, Confirmation, Decision
 from handrail.errors import ModelUnavailable, UsageError
-from handrail.events import CallRequested
+from handrail.events import (
+    CallRequested,
+    CitationAdded,
+    MediaAdded,
+    ModelEvent,
+    ReplyFinished,
+    ServiceCallMade,
+    TextDelta,
+)
 from handrail.execute import MemorySpill
+from handrail.messages import Artefact, Citation, Media, Message, ServiceCall, Usage
 from handrail.testing import CassetteMismatch, ScriptedModel, ScriptFile, call, cassette, text
 
 
@@ -368,6 +379,88 @@ def test_an_output_that_was_cut_and_kept_under_a_random_id_is_replayed(tmp_path:
         program()
     with cassette("cut", folder=tmp_path):
         assert program() == "Many lines."
+
+
+def test_what_a_service_adds_to_a_reply_is_replayed_and_written_once(tmp_path: Path) -> None:
+    def program(*replies: list[ModelEvent]) -> tuple[Message, ...]:
+        with Session(ScriptedModel(*replies)) as session:
+            session.generate_with_tools("Draw.")
+            session.generate_with_tools("Again.")
+            return tuple(replace(message, at=0) for message in session.conversation.messages)
+
+    drawn: list[ModelEvent] = [
+        text("Here."),
+        MediaAdded(media=Media(media_type="image/png", data=b"\x89PNG" * 500)),
+        CitationAdded(citation=Citation(url="https://example.org/")),
+        ServiceCallMade(call=ServiceCall(id="1", name="web_search", arguments={"q": "cats"})),
+        ReplyFinished(
+            stop="end",
+            model="painter",
+            usage=Usage(input_tokens=3, cost=0.5),
+            artefacts=(Artefact("painter", {"signature": "c2lnbmVk"}),),
+        ),
+    ]
+    with cassette("drawing", folder=tmp_path, mode="record") as tape:
+        first = program(drawn, [text("No.")])
+    with cassette("drawing", folder=tmp_path):
+        assert program() == first
+    assert entries(tape.path)[1]["request"] == {"after": 1, "messages": [{"user": "Again."}]}
+
+
+async def test_sessions_that_run_at_once_each_get_their_own_replies(tmp_path: Path) -> None:
+    async def ask(city: str, *replies: list[ModelEvent]) -> str:
+        weather = Weather()
+        async with Session(ScriptedModel(*replies), tools=[weather.tool]) as session:
+            return (await session.agenerate_with_tools(city)).text
+
+    cities = ("Lisbon", "Porto", "Faro")
+    with cassette("several", folder=tmp_path, mode="record"):
+        asked = (ask(city, [call("get_weather", city=city)], [text(f"{city}: fine.")]) for city in cities)
+        first = await asyncio.gather(*asked)
+    with cassette("several", folder=tmp_path):
+        again = await asyncio.gather(*(ask(city) for city in reversed(cities)))
+
+    assert again == first[::-1]
+
+
+def test_a_stream_is_replayed_too(tmp_path: Path) -> None:
+    def program(weather: Weather) -> list[str]:
+        with Session(weather.model, tools=[weather.tool]) as session:
+            return [event.text for event in session.stream(weather.prompt) if isinstance(event, TextDelta)]
+
+    with cassette("stream", folder=tmp_path, mode="record"):
+        first = program(Weather())
+    again = Weather()
+    with cassette("stream", folder=tmp_path):
+        assert program(again) == first == ["Let me look. ", "It is 21 degrees."]
+    assert again.model.requests == []
+
+
+def test_a_side_effect_is_confirmed_in_a_replay_and_does_not_happen(tmp_path: Path) -> None:
+    def program(*, really: bool) -> tuple[str, list[str]]:
+        asked: list[str] = []
+
+        class Person:
+            async def decide(self, question: Confirmation) -> Decision:
+                asked.append(question.tool)
+                return Allow("a person")
+
+        @tool(side_effects=True)
+        def pay(to: str) -> str:
+            """Pay someone."""
+            if not really:
+                raise NotImplementedError
+            return f"paid {to}"
+
+        with Session(
+            ScriptedModel([call("pay", to="ada")], [text("Done.")]), tools=[pay], approver=Person()
+        ) as session:
+            return str(session.generate_with_tools("Pay ada.").results[0].content), asked
+
+    with cassette("pay", folder=tmp_path, mode="record"):
+        program(really=True)
+    with cassette("pay", folder=tmp_path):
+        assert program(really=False) == ("paid ada", ["pay"])
 
 
 def test_a_file_that_is_no_cassette_is_a_mistake_with_its_path(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """Who stands between the runtime and the outside world: between a run and its model, and a call and its handler.
 
-Two things leave the runtime: a request to a model, and a call of a handler. Both pass here. Nobody stands here in a
-program that is not a test or a trial, and then it costs the look at one context variable. Everything else stays as it
-is: calls are checked, authorised, confirmed and recorded whoever answers them.
+A run, or an `LLM`, asks a model; the executor calls a handler. Both pass here. Nobody stands here in a program that is
+not a test or a trial, and then it costs the look at one context variable. Everything else stays as it is: calls are
+checked, authorised, confirmed and recorded whoever answers them.
 
 Cassette            replies and outputs from a file                testing/
 TrialTools          outputs that a file of cases states            cli/evaluate/

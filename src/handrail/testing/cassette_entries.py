@@ -118,10 +118,10 @@ def _plain_message(message: Message, numbers: CallNumbers) -> Plain:
             failed = {} if result.outcome == "ok" else {"outcome": result.outcome}
             extras = _some(warnings=list(result.warnings), attachments=_hashed(result.attachments))
             named = {"result": numbers.name(result.tool_call_id), "tool": result.name}
-            content = result.content
-            if result.spilled is not None and isinstance(content, str):  # its note says where the whole output lies
-                content = content.replace(result.spilled.id, f"output of {named['result']}")
-            return {**named, **failed, "content": content, **extras}
+            shown = result.content
+            if result.spilled is not None and isinstance(shown, str):  # its note says where the whole output lies
+                shown = shown.replace(result.spilled.id, f"output of {named['result']}")
+            return {**named, **failed, "content": shown, **extras}
 
 
 def _plain_content(content: tuple[Content, ...]) -> Any:
@@ -154,11 +154,9 @@ def _parsed(arguments: dict[str, Any] | str) -> Any:
         return arguments
 
 
-def _hashed(values: Sequence[Any]) -> Any:
+def _hashed(values: Sequence[Any]) -> list[Any]:
     """The values as JSON, with the hash of their bytes instead of the bytes."""
-    return msgspec.to_builtins(values, builtin_types=(bytes,)) and [
-        _hash_bytes(msgspec.to_builtins(value, builtin_types=(bytes,))) for value in values
-    ]
+    return [_hash_bytes(msgspec.to_builtins(value, builtin_types=(bytes,))) for value in values]
 
 
 def _hash_bytes(value: Any) -> Any:
@@ -265,9 +263,9 @@ def _fill(value: Any, names: frozenset[str]) -> Any:
 
 def reply_as_messages(reply: Plain) -> list[Plain]:
     """A reply as the requests after it have it: what the requests of one conversation share is written once."""
-    kept = ("citations", "service_calls")
-    said = {"assistant": reply.get("text", ""), **{name: reply[name] for name in kept if name in reply}}
-    return [said, *({name: call[name] for name in ("id", "tool", "arguments")} for call in reply.get("calls", ()))]
+    kept: Plain = {name: reply[name] for name in ("citations", "service_calls", "artefacts") if name in reply}
+    media = _hashed(msgspec.convert(reply.get("media", []), list[Media]))
+    return [{"assistant": reply.get("text", ""), **kept, **_some(media=media)}, *reply.get("calls", ())]
 
 
 def plain_output(output: Output) -> Plain:

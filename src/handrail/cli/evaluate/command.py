@@ -28,7 +28,7 @@ _WIDE = 40
 @cli_command(
     "eval",
     "handrail eval cases.toml",
-    "handrail eval cases.toml -m local -m openai:gpt-5 --tools tools.py",
+    "handrail eval cases.toml -m ollama:llama3.2 -m openai:gpt-5 --tools tools.py",
     "handrail eval cases.toml --case refund --failures",
     "handrail eval cases.toml --json | jq 'select(.right | not)'",
 )
