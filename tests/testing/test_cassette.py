@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from handrail import LLM, Output, Secret, Session, ToolCall, ToolError, create_llm, tool
 from handrail.confirm import Allow, Confirmation, Decision
-from handrail.errors import ModelUnavailable, UsageError
+from handrail.errors import ModelError, ModelUnavailable, UsageError
 from handrail.events import (
     CallRequested,
     CitationAdded,
@@ -26,7 +26,7 @@ from handrail.events import (
 )
 from handrail.execute import MemorySpill
 from handrail.messages import Artefact, Citation, Media, Message, ServiceCall, Usage
-from handrail.testing import CassetteMismatch, ScriptedModel, ScriptFile, call, cassette, text
+from handrail.testing import CassetteMismatch, MemoryJournal, ScriptedModel, ScriptFile, call, cassette, text
 
 
 class Weather:
@@ -48,7 +48,8 @@ class Weather:
         self.tool = get_weather
 
     def ask(self) -> str:
-        with Session(self.model, system_prompt="Be brief.", tools=[self.tool]) as session:
+        journal = MemoryJournal()
+        with Session(self.model, system_prompt="Be brief.", tools=[self.tool], journal=journal) as session:
             return session.generate_with_tools(self.prompt).text
 
 
@@ -495,7 +496,9 @@ def test_whatever_is_said_called_and_returned_is_replayed_as_it_was(
 
         asked = CallRequested(call=ToolCall("", "echo", arguments))
         echoing = tool(echo, schema={"type": "object"}, style="invocation")
-        with Session(ScriptedModel([text(answer), asked], [text("end")]), tools=[echoing]) as session:
+        with Session(
+            ScriptedModel([text(answer), asked], [text("end")]), tools=[echoing], journal=MemoryJournal()
+        ) as session:
             reply = session.generate_with_tools(said)
         messages = reply.conversation.messages
         return reply.text, reply.results[0].content, messages[1].text, messages[2].call.arguments  # type: ignore[union-attr]
@@ -504,3 +507,32 @@ def test_whatever_is_said_called_and_returned_is_replayed_as_it_was(
         first = program(really=True)
     with cassette("any", folder=folder):
         assert program(really=False) == first
+
+
+FIELDS = ("messages", "tools", "text", "calls", "id", "tool", "arguments", "output", "error", "stop", "model", "after")
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(FIELDS), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+def places(value: Any) -> list[tuple[Any, Any]]:
+    """Every place in a JSON value, as what holds it and the key there."""
+    keys: Any = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    return [each for key in keys for each in ((value, key), *places(value[key]))]
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+def test_a_file_that_somebody_broke_is_told_and_never_crashes(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    whole = json.loads(cassette("weather").path.read_text())
+    holder, key = data.draw(st.sampled_from(places(whole)))
+    holder[key] = data.draw(JSON)
+    folder = tmp_path_factory.mktemp("broken")
+    (folder / "weather.json").write_text(json.dumps(whole))
+
+    with contextlib.suppress(UsageError, CassetteMismatch, ModelError), cassette("weather", folder=folder):
+        Weather().ask()

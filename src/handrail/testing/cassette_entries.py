@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from handrail.core.calls import Attachment, Output, ToolCall
 from handrail.core.errors import (
@@ -20,6 +21,7 @@ from handrail.core.errors import (
     InDoubt,
     LimitReached,
     ModelError,
+    Outcome,
     TimedOut,
     ToolError,
 )
@@ -46,6 +48,7 @@ from handrail.core.messages import (
     Message,
     ResultMessage,
     ServiceCall,
+    StopReason,
     SupervisorMessage,
     Text,
     Usage,
@@ -218,35 +221,51 @@ class ReplyEntry:
         return {**said, **self._end}
 
 
-def replayed_reply(reply: Plain, secrets: Mapping[str, frozenset[str]]) -> list[ModelEvent]:
-    """The events of a recorded reply, its text in one piece.
+class _CallPart(Struct, frozen=True, forbid_unknown_fields=True):
+    id: str
+    tool: str
+    arguments: dict[str, Any] | str
+    artefacts: tuple[Artefact, ...] = ()
+
+
+class _ReplyParts(Struct, frozen=True, forbid_unknown_fields=True):
+    """A reply as the file has it: with `stop` it ended, with `error` it did not."""
+
+    reasoning: str = ""
+    text: str = ""
+    calls: tuple[_CallPart, ...] = ()
+    citations: tuple[Citation, ...] = ()
+    media: tuple[Media, ...] = ()
+    service_calls: tuple[ServiceCall, ...] = ()
+    notices: tuple[str, ...] = ()
+    stop: StopReason = "end"
+    model: str = ""
+    usage: Usage = Usage()
+    artefacts: tuple[Artefact, ...] = ()
+    error: str | None = None
+    message: str = ""
+
+
+def replayed_reply(reply: Plain, secrets: Mapping[str, frozenset[str]]) -> tuple[list[ModelEvent], ModelError | None]:
+    """The events of a recorded reply, its text in one piece, and what it ended with, if it failed.
 
     Raises:
-        KeyError, TypeError, msgspec.ValidationError: It is no reply.
+        msgspec.ValidationError: It is no reply.
     """
-    events: list[ModelEvent] = [Notice(text=words) for words in reply.get("notices", ())]
-    events += [
-        ServiceCallMade(call=each) for each in msgspec.convert(reply.get("service_calls", []), list[ServiceCall])
-    ]
-    if reply.get("reasoning"):
-        events.append(ReasoningDelta(text=reply["reasoning"]))
-    if reply.get("text"):
-        events.append(TextDelta(text=reply["text"]))
-    events += [CitationAdded(citation=each) for each in msgspec.convert(reply.get("citations", []), list[Citation])]
-    events += [MediaAdded(media=each) for each in msgspec.convert(reply.get("media", []), list[Media])]
-    for call in reply.get("calls", ()):
-        arguments = with_stand_ins(call["arguments"], secrets.get(call["tool"], frozenset()))
-        artefacts = msgspec.convert(call.get("artefacts", []), tuple[Artefact, ...])
-        events.append(CallRequested(call=ToolCall(call["id"], call["tool"], arguments), artefacts=artefacts))
-    if "error" not in reply:
-        usage = msgspec.convert(reply.get("usage", {}), Usage)
-        artefacts = msgspec.convert(reply.get("artefacts", []), tuple[Artefact, ...])
-        events.append(ReplyFinished(stop=reply["stop"], model=reply["model"], usage=usage, artefacts=artefacts))
-    return events
-
-
-def replayed_error(reply: Plain) -> ModelError | None:
-    return ERRORS.get(reply["error"], ModelError)(reply.get("message", "")) if "error" in reply else None
+    parts = msgspec.convert(reply, _ReplyParts)
+    events: list[ModelEvent] = [Notice(text=words) for words in parts.notices]
+    events += [ServiceCallMade(call=made) for made in parts.service_calls]
+    events += [ReasoningDelta(text=parts.reasoning)] if parts.reasoning else []
+    events += [TextDelta(text=parts.text)] if parts.text else []
+    events += [CitationAdded(citation=citation) for citation in parts.citations]
+    events += [MediaAdded(media=media) for media in parts.media]
+    for call in parts.calls:
+        arguments = with_stand_ins(call.arguments, secrets.get(call.tool, frozenset()))
+        events.append(CallRequested(call=ToolCall(call.id, call.tool, arguments), artefacts=call.artefacts))
+    if parts.error is not None:
+        return events, ERRORS.get(parts.error, ModelError)(parts.message)
+    end = ReplyFinished(stop=parts.stop, model=parts.model, usage=parts.usage, artefacts=parts.artefacts)
+    return [*events, end], None
 
 
 def with_stand_ins(arguments: dict[str, Any] | str, names: frozenset[str]) -> Any:
@@ -277,14 +296,27 @@ def plain_failure(error: ToolError) -> Plain:
     return {"error": {"outcome": error.outcome, "code": error.code, "message": error.message}}
 
 
+class _FailurePart(Struct, frozen=True, forbid_unknown_fields=True):
+    outcome: Outcome
+    code: str
+    message: str
+
+
+class _OutputParts(Struct, frozen=True):
+    output: Any = None
+    warnings: tuple[str, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
+    error: _FailurePart | None = None
+
+
 def replayed_output(entry: Plain) -> Output:
     """
     Raises:
         ToolError: The recorded call failed.
-        KeyError, TypeError, msgspec.ValidationError: It is no entry of a call.
+        msgspec.ValidationError: It is no entry of a call.
     """
-    if (failed := entry.get("error")) is not None:
-        kind = _ERRORS_BY_OUTCOME.get(failed["outcome"])
-        raise ToolError(failed["code"], failed["message"]) if kind is None else kind(failed["message"])
-    attachments = msgspec.convert(entry.get("attachments", []), tuple[Attachment, ...])
-    return Output(entry["output"], tuple(entry.get("warnings", ())), attachments)
+    parts = msgspec.convert(entry, _OutputParts)
+    if parts.error is None:
+        return Output(parts.output, parts.warnings, parts.attachments)
+    kind = _ERRORS_BY_OUTCOME.get(parts.error.outcome)
+    raise ToolError(parts.error.code, parts.error.message) if kind is None else kind(parts.error.message)

@@ -21,10 +21,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from handrail.core.errors import UsageError
 from handrail.testing.cassette_entries import Plain, reply_as_messages
 
 VERSION = 1
+MALFORMED = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError)
+"""What reading a file raises that somebody wrote by hand, and wrongly."""
 _AGAIN = "#"
 """Between the name of a tool and the number of its form."""
 
@@ -57,7 +61,7 @@ def read_cassette(path: Path) -> list[Plain]:
             entries.append(_whole(entry, entries, content["tools"]))
     except FileNotFoundError:
         raise
-    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+    except (OSError, msgspec.MsgspecError, *MALFORMED) as error:
         raise UsageError(f"{path}: is no cassette: {type(error).__name__}: {error}; record it again") from error
     return entries
 

@@ -14,8 +14,8 @@ import functools
 import inspect
 import os
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import AbstractContextManager, aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, aclosing, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, ParamSpec, Self, TypeVar, cast, get_args
@@ -35,12 +35,11 @@ from handrail.testing.cassette_entries import (
     plain_failure,
     plain_output,
     plain_request,
-    replayed_error,
     replayed_output,
     replayed_reply,
     secrets_of,
 )
-from handrail.testing.cassette_file import read_cassette, write_cassette
+from handrail.testing.cassette_file import MALFORMED, read_cassette, write_cassette
 from handrail.testing.differences import differences, is_same
 
 CassetteMode = Literal["replay", "record", "rerecord"]
@@ -189,15 +188,17 @@ class Cassette:
         asked = {"model": model.name, "request": plain_request(request)}
         if not self.is_recording:
             reply = self._replayed(self._find(asked, f"the request to {model.name!r}")["reply"])
-            for event in replayed_reply(reply, secrets_of(request.tools)):
+            with self._readable():
+                events, failed = replayed_reply(reply, secrets_of(request.tools))
+            for event in events:
                 yield event
-            if (failed := replayed_error(reply)) is not None:
+            if failed is not None:
                 raise failed
             return
         entry, collected = self._begin(asked), ReplyEntry(request)
         try:
-            async with aclosing(model.stream(request)) as events:
-                async for event in events:
+            async with aclosing(model.stream(request)) as arriving:
+                async for event in arriving:
                     collected.take(event)
                     yield event
         except ModelError as error:
@@ -215,7 +216,9 @@ class Cassette:
     async def perform(self, call: HandlerCall, run: Callable[[], Awaitable[Output]]) -> Output:
         asked = {"tool": call.tool, "arguments": mask_fields(call.arguments, call.secrets)}
         if not self.is_recording:
-            return replayed_output(self._replayed(self._find(asked, f"a call of {call.tool!r}")))
+            found = self._replayed(self._find(asked, f"a call of {call.tool!r}"))
+            with self._readable():
+                return replayed_output(found)
         entry = self._begin(asked)
         self._secrets.append((call.arguments, call.secrets))
         try:
@@ -232,6 +235,17 @@ class Cassette:
         entry = dict(asked)
         self._entries.append(entry)
         return entry
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        """
+        Raises:
+            UsageError: An entry of the file is malformed.
+        """
+        try:
+            yield
+        except (msgspec.MsgspecError, *MALFORMED) as error:
+            raise UsageError(f"{self.path}: has a malformed entry: {error!r}; record it again") from error
 
     # ── matching ─────────────────────────────────────────────────────────────────────
 

@@ -181,7 +181,8 @@ def turn_calls(
         if isinstance(message, InvocationMessage):
             call, result = message.call, results.get(message.id)
             masked = tools.find(call.name).masked(call.arguments) if call.name in tools else call.arguments
-            outcome = permitted.get(message.id) or ("" if result is None else result.outcome)
-            words = result.text if result is not None and message.id not in permitted else ""
+            ran = permitted.get(message.id) or permitted.get((result and result.reused_from) or "")
+            outcome = ran or ("" if result is None else result.outcome)
+            words = "" if ran or result is None else result.text
             found.append(TurnCall(tool=call.name, arguments=masked, outcome=outcome, words=words))
     return tuple(found)
