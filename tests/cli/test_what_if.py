@@ -190,3 +190,18 @@ def test_a_model_that_gives_no_reply_diverges_and_says_why(folder: Path) -> None
 
     assert (result.exit_code, result.stdout.splitlines()[1].split()[-1]) == (1, "error")
     assert "the service is away" in result.stderr
+
+
+def test_equal_calls_of_one_reply_that_share_a_failure_do_not_diverge(folder: Path) -> None:
+    (folder / "lucky_tools.py").write_text(
+        'from handrail import ToolError, tool\n\n\n@tool\ndef draw(of: str) -> str:\n    """Draw."""\n'
+        '    raise ToolError("NO_LUCK", "not today")\n'
+    )
+    twice = '{ name = "draw", arguments = { of = "lots" } }'
+    (folder / "twice.toml").write_text(f'[[reply]]\ncalls = [{twice}, {twice}]\n[[reply]]\ntext = "No luck."\n')
+    recorded = run_of(run("ask", "-m", "scripted:twice.toml", "--tools", "lucky_tools.py", "draw").stderr)
+
+    told = lines(run("what-if", "--run", recorded, "--tools", "lucky_tools.py", "--json"))
+
+    assert [call["outcome"] for call in told[0]["recorded_calls"]] == ["failed", "failed"]
+    assert [each["diverges"] for each in told] == [None, None]
