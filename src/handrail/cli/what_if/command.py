@@ -69,9 +69,10 @@ def command(
     """Replay recorded runs against another model, prompt or policy.
 
     It says where they diverge. Each turn is put to the model with everything before it as it was recorded, and its
-    calls are checked, authorised and held to the rules. No tool runs and nothing is written to the journal. A call diverges if another is
-    made, or if it would be refused now and ran then, or the other way round. Where no rule decides, a person's word in
-    the record counts. The exit code is 1 if calls or their outcomes diverge; another answer in words alone is told.
+    calls are checked, authorised and held to the rules. No tool runs and nothing is written to the journal. A call
+    diverges if another is made, or if it would be refused now and ran then, or the other way round. Where no rule
+    decides, a person's word in the record counts. The exit code is 1 if calls or their outcomes diverge; another
+    answer in words alone is told.
     """
     if system is not None and model is None:
         raise UsageError("another prompt needs a model to read it; name one with -m MODEL")
