@@ -16,10 +16,12 @@ from handrail import LLM, Output, Secret, Session, ToolCall, ToolError, create_l
 from handrail.confirm import Allow, Confirmation, Decision
 from handrail.errors import ModelError, ModelUnavailable, UsageError
 from handrail.events import (
+    AttemptFailed,
     CallRequested,
     CitationAdded,
     MediaAdded,
     ModelEvent,
+    Notice,
     ReplyFinished,
     ServiceCallMade,
     TextDelta,
@@ -114,6 +116,17 @@ def test_the_file_reads_as_the_story_of_the_run(tmp_path: Path) -> None:
 
 def test_recording_twice_gives_the_same_bytes(tmp_path: Path) -> None:
     assert record(tmp_path / "one").read_bytes() == record(tmp_path / "two").read_bytes()
+
+
+def test_what_a_model_says_of_its_own_day_is_not_in_the_file(tmp_path: Path) -> None:
+    def program(*before: ModelEvent) -> bytes:
+        with cassette("notices", folder=tmp_path, mode="rerecord") as tape:
+            LLM(ScriptedModel([*before, text("Hello!")])).generate("Hello?")
+        return tape.path.read_bytes()
+
+    loading = Notice(text="loading the weights")
+    busy = AttemptFailed(model="scripted", error="rate_limited", text="too many requests")
+    assert program(loading, busy) == program()
 
 
 def test_another_prompt_is_a_mismatch_that_says_what_differs_and_what_to_do(tmp_path: Path) -> None:

@@ -30,7 +30,6 @@ from handrail.core.events import (
     CitationAdded,
     MediaAdded,
     ModelEvent,
-    Notice,
     ReasoningDelta,
     ReplyFinished,
     ServiceCallMade,
@@ -179,7 +178,8 @@ def _some(**fields: Any) -> Plain:
 
 
 class ReplyEntry:
-    """Collects the events of one reply, for the file."""
+    """Collects the events of one reply, for the file. Notices and failed attempts are left out: they tell of the day
+    of the recording, as that a model was loaded first."""
 
     def __init__(self, request: ModelRequest) -> None:
         self._numbers = CallNumbers()
@@ -188,7 +188,7 @@ class ReplyEntry:
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._calls: list[Plain] = []
-        self._parts: dict[str, list[Any]] = {"citations": [], "media": [], "service_calls": [], "notices": []}
+        self._parts: dict[str, list[Any]] = {"citations": [], "media": [], "service_calls": []}
         self._end: Plain = {}
 
     def take(self, event: ModelEvent) -> None:
@@ -207,8 +207,6 @@ class ReplyEntry:
                 self._parts["media"].append(msgspec.to_builtins(media))
             case ServiceCallMade(call=made):
                 self._parts["service_calls"].append(msgspec.to_builtins(made))
-            case Notice(text=words):
-                self._parts["notices"].append(words)
             case ReplyFinished(stop=stop, model=model, usage=usage, artefacts=artefacts):
                 told = _some(usage=msgspec.to_builtins(usage), artefacts=msgspec.to_builtins(artefacts))
                 self._end = {"stop": stop, "model": model, **told}
@@ -237,7 +235,6 @@ class _ReplyParts(Struct, frozen=True, forbid_unknown_fields=True):
     citations: tuple[Citation, ...] = ()
     media: tuple[Media, ...] = ()
     service_calls: tuple[ServiceCall, ...] = ()
-    notices: tuple[str, ...] = ()
     stop: StopReason = "end"
     model: str = ""
     usage: Usage = Usage()
@@ -253,8 +250,7 @@ def replayed_reply(reply: Plain, secrets: Mapping[str, frozenset[str]]) -> tuple
         msgspec.ValidationError: It is no reply.
     """
     parts = msgspec.convert(reply, _ReplyParts)
-    events: list[ModelEvent] = [Notice(text=words) for words in parts.notices]
-    events += [ServiceCallMade(call=made) for made in parts.service_calls]
+    events: list[ModelEvent] = [ServiceCallMade(call=made) for made in parts.service_calls]
     events += [ReasoningDelta(text=parts.reasoning)] if parts.reasoning else []
     events += [TextDelta(text=parts.text)] if parts.text else []
     events += [CitationAdded(citation=citation) for citation in parts.citations]
