@@ -306,7 +306,8 @@ class _OutputParts(Struct, frozen=True):
 
 
 def replayed_output(entry: Plain) -> Output:
-    """
+    """What a recorded call returned.
+
     Raises:
         ToolError: The recorded call failed.
         msgspec.ValidationError: It is no entry of a call.

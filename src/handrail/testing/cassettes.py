@@ -110,7 +110,8 @@ class Cassette:
     # ── the block ────────────────────────────────────────────────────────────────────
 
     def __enter__(self) -> Self:
-        """
+        """Stand between programs and their models and tools until the block ends.
+
         Raises:
             UsageError: It would record in CI, or its file is no cassette.
             CassetteMismatch: Nothing was recorded yet, and nothing is to be recorded now.
@@ -138,7 +139,8 @@ class Cassette:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """
+        """Write what was recorded, or check that all of it was used.
+
         Raises:
             CassetteMismatch: The block ended well, but did something else than was recorded, or not all of it.
         """
@@ -238,7 +240,8 @@ class Cassette:
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
-        """
+        """Tell which file it is if an entry cannot be read.
+
         Raises:
             UsageError: An entry of the file is malformed.
         """

@@ -68,7 +68,8 @@ class EvalFile(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_cases(path: Path) -> EvalFile:
-    """
+    """The cases of a TOML or JSON file.
+
     Raises:
         UsageError: There is no such file, or it is no file of cases.
     """

@@ -100,7 +100,8 @@ def _read(setup: CliSetup, given: str) -> RecordedRun:
 
 
 def _policy(setup: CliSetup, file: Path | None) -> tuple[Policy, tuple[Rule, ...]]:
-    """
+    """The policy and the rules to try: those of the file, or else the configured ones.
+
     Raises:
         UsageError: The file cannot be read, or has something else than rules.
     """

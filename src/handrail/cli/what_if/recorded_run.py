@@ -62,7 +62,8 @@ class RecordedRun(Struct, frozen=True, kw_only=True):
 
 
 def read_turns(run: str, events: Sequence[Recorded]) -> RecordedRun:
-    """
+    """Every reply of a run, with what was said before it.
+
     Raises:
         UsageError: The words of the run were erased.
     """
