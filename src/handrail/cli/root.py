@@ -16,6 +16,7 @@ _COMMANDS = {
     "tui": ("tui", "Talk with a model in a full terminal: tools, proofs, undo."),
     "resume": ("resume", "Take up a run that was cut off, or that waited for a person."),
     "replay": ("replay", "Tell a run again from its record, without model or tools."),
+    "what-if": ("what_if.command", "Replay recorded runs against another model, prompt or policy."),
     "rlm": ("rlm", "Ask questions over contexts that no window holds."),
     "tools": ("tools", "Look at tools, check them, and call them by hand."),
     "mcp": ("mcp", "Use servers of tools that speak MCP, and be one."),
@@ -28,6 +29,7 @@ _COMMANDS = {
     "confirm": ("confirm", "Answer the calls that wait for a person's word."),
     "approve": ("config.approve", "Look at what the configuration would do, and allow it."),
     "probe": ("probe.command", "Put the same tool prompts to every model, and compare."),
+    "eval": ("evaluate.command", "Run your own cases over models, and compare what each did."),
     "doctor": ("doctor.command", "Look whether everything is in order, and say what to do."),
     "sync-capabilities": (
         "sync_capabilities",

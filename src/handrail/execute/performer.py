@@ -13,6 +13,7 @@ import msgspec
 from handrail.core.calls import Output, ToolCall, ToolResult
 from handrail.core.errors import INVALID_OUTPUT, Cancelled, JournalError, LimitReached, TimedOut, ToolError
 from handrail.core.events import CallIntended, CallProgress
+from handrail.core.interception import HandlerCall, Interceptor, current_interceptor
 from handrail.core.invocation import Invocation
 from handrail.core.ports import Clock, Spill
 from handrail.execute.attempt import CallAttempt, handler_failure, report_failure
@@ -82,6 +83,8 @@ class CallPerformer:
                 await self._intend(attempt, tool)
                 retry = (tool.retry or self._policy.retry) if tool.repeatable else None
                 run = self._run(attempt, tool, entry) if retry is None else self._try(attempt, tool, entry, retry)
+                if (interceptor := current_interceptor()) is not None:
+                    run = _intercept(interceptor, attempt, tool, run)
                 return await self.result(attempt, tool, await run)
         except ToolError as error:
             report_failure(attempt, tool, error)
@@ -311,6 +314,23 @@ async def _from_thread(
     """A tool in a thread has a loop of its own there. What it calls is settled here, where the executor is."""
     call = nested(attempt, name, arguments, scopes, key)
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(call, loop))
+
+
+async def _intercept(
+    interceptor: Interceptor, attempt: CallAttempt, tool: Tool, run: Coroutine[Any, Any, Output]
+) -> Output:
+    """Asks whoever stands between the call and its handler, who may run it or not."""
+    call = HandlerCall(
+        id=attempt.call.id,
+        tool=tool.scoped_name,
+        arguments=attempt.arguments,
+        secrets=tool.secrets,
+        side_effects=not tool.reads,
+    )
+    try:
+        return await interceptor.perform(call, lambda: run)
+    finally:
+        run.close()  # does nothing to one that ran
 
 
 def _identity(attempt: CallAttempt, tool: Tool) -> Hashable:

@@ -25,6 +25,7 @@ from handrail.core.events import (
     ignore_event,
 )
 from handrail.core.ids import NewId
+from handrail.core.interception import stream_reply
 from handrail.core.messages import AssistantMessage, Citation, InvocationMessage, Media, ServiceCall
 from handrail.core.model_request import ModelRequest
 from handrail.core.ports import Model
@@ -70,7 +71,7 @@ class ModelReply:
         """
         self._emit = emit
         try:
-            async with aclosing(model.stream(request)) as events:
+            async with aclosing(stream_reply(model, request)) as events:
                 async for event in events:
                     match event:
                         case CallDelta():

@@ -19,6 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from handrail.core.errors import UsageError
+from handrail.core.interception import current_interceptor
 from handrail.core.ports import Clock, Model, SystemClock
 from handrail.core.redact import Secret
 from handrail.core.usage_checks import nearest_name_hint
@@ -266,6 +267,9 @@ def _key(name: str, service: ModelService, given: str | None, *, own_address: bo
     from handrail.models.api_keys import key_for
 
     if given is None and not own_address:
+        return None
+    interceptor = current_interceptor()
+    if interceptor is not None and not interceptor.asks_services:
         return None
     return key_for(service.key_of or name, given, required=service.needs_key)
 

@@ -11,6 +11,7 @@ from typing import Any, TypedDict, Unpack, cast
 
 from handrail.core.errors import InvalidAnswer, InvalidArguments, ProtocolError, UsageError
 from handrail.core.events import CallRequested, ModelEvent, ReplyFinished, TextDelta
+from handrail.core.interception import stream_reply
 from handrail.core.messages import Content, Conversation
 from handrail.core.model_request import ModelRequest, ToolChoice
 from handrail.core.ports import Model
@@ -136,7 +137,7 @@ class LLM(Closable):
             tool_choice=choice_of(tool_choice),
             **_checked({**self.settings, **settings}),
         )
-        async with aclosing(self.model.stream(request)) as events:
+        async with aclosing(stream_reply(self.model, request)) as events:
             async for event in events:
                 yield event
 

@@ -10,6 +10,12 @@ from typing import TYPE_CHECKING
 from handrail.core.lazy_names import export_lazily
 
 if TYPE_CHECKING:
+    from handrail.testing.cassettes import (
+        Cassette as Cassette,
+        CassetteMismatch as CassetteMismatch,
+        CassetteMode as CassetteMode,
+        cassette as cassette,
+    )
     from handrail.testing.clock import FixedClock as FixedClock
     from handrail.testing.embedding import WordEmbedder as WordEmbedder
     from handrail.testing.ids import CountedIds as CountedIds
@@ -27,6 +33,7 @@ if TYPE_CHECKING:
 export_lazily(
     __name__,
     {
+        "handrail.testing.cassettes": "Cassette CassetteMismatch CassetteMode cassette",
         "handrail.testing.clock": "FixedClock",
         "handrail.testing.embedding": "WordEmbedder",
         "handrail.testing.ids": "CountedIds",

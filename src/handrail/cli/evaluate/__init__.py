@@ -1,0 +1,1 @@
+"""`handrail eval`: your own cases for every model."""

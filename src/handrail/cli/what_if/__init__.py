@@ -1,0 +1,1 @@
+"""`handrail what-if`: recorded runs against another model, prompt or policy."""

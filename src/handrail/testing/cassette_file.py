@@ -1,0 +1,120 @@
+"""The file of a cassette: JSON that people read, and that a recording of the same run writes the same again.
+
+    {
+      "cassette": 1,
+      "tools": {"get_weather": {"description": …, "input_schema": …}},
+      "entries": [
+        {"model": …, "request": {"messages": […], "tools": ["get_weather"]}, "reply": {"text": …, "calls": […]}},
+        {"tool": "get_weather", "arguments": {…}, "output": …},
+        {"model": …, "request": {"after": 1, "messages": […]}, "reply": {"text": …}}
+      ]
+    }
+
+`after` says that the messages begin with those of an entry and its reply. A tool that was shown in several forms has
+each of them, the second as `get_weather#2`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from handrail.core.errors import UsageError
+from handrail.testing.cassette_entries import Plain, reply_as_messages
+
+VERSION = 1
+MALFORMED = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError)
+"""What reading a file raises that somebody wrote by hand, and wrongly."""
+_AGAIN = "#"
+"""Between the name of a tool and the number of its form."""
+
+
+def write_cassette(path: Path, entries: Sequence[Plain]) -> None:
+    """Write entries whose requests are whole."""
+    tools: dict[str, Plain] = {}
+    written = [_shortened(entry, entries[:at], tools) for at, entry in enumerate(entries)]
+    content = {"cassette": VERSION, "tools": tools, "entries": written}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(content, indent=2, ensure_ascii=False)
+    # Half of a character pair has no UTF-8; JSON can say it all the same.
+    encoded = text if _is_encodable(text) else json.dumps(content, indent=2)
+    path.write_text(encoded + "\n", encoding="utf-8")
+
+
+def read_cassette(path: Path) -> list[Plain]:
+    """The entries, their requests whole.
+
+    Raises:
+        FileNotFoundError: There is none.
+        UsageError: It is no cassette.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["cassette"] != VERSION:
+            raise ValueError(f"its version is {content['cassette']!r}, and this handrail reads {VERSION}")
+        entries: list[Plain] = []
+        for entry in content["entries"]:
+            entries.append(_whole(entry, entries, content["tools"]))
+    except FileNotFoundError:
+        raise
+    except (OSError, msgspec.MsgspecError, *MALFORMED) as error:
+        raise UsageError(f"{path}: is no cassette: {type(error).__name__}: {error}; record it again") from error
+    return entries
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _shortened(entry: Plain, before: Sequence[Plain], tools: dict[str, Plain]) -> Plain:
+    if "reply" not in entry:
+        return entry
+    request: Plain = dict(entry["request"])
+    messages = request.pop("messages")
+    after, shared = _follows(messages, before)
+    said: Plain = {"messages": messages[shared:]} if after is None else {"after": after, "messages": messages[shared:]}
+    offered = [_form(name, tool, tools) for name, tool in request.pop("tools").items()]
+    return {**entry, "request": {**said, **({"tools": offered} if offered else {}), **request}}
+
+
+def _follows(messages: list[Any], before: Sequence[Plain]) -> tuple[int | None, int]:
+    """The latest entry that the messages go on from, by its number, and how many of them it has."""
+    for number in range(len(before), 0, -1):
+        earlier = before[number - 1]
+        if "reply" in earlier:
+            told = _told(earlier)
+            if messages[: len(told)] == told:
+                return number, len(told)
+    return None, 0
+
+
+def _told(entry: Plain) -> list[Any]:
+    return [*entry["request"]["messages"], *reply_as_messages(entry["reply"])]
+
+
+def _form(name: str, tool: Plain, tools: dict[str, Plain]) -> str:
+    """The key under which this form of a tool stands."""
+    number, key = 1, name
+    while tools.setdefault(key, tool) != tool:
+        number += 1
+        key = f"{name}{_AGAIN}{number}"
+    return key
+
+
+def _whole(entry: Plain, before: Sequence[Plain], tools: Plain) -> Plain:
+    if "reply" not in entry:
+        return {"tool": entry["tool"], "arguments": entry["arguments"], **entry}
+    request: Plain = dict(entry["request"])
+    after = request.pop("after", None)
+    messages = [] if after is None else _told(before[after - 1])
+    offered = {key.partition(_AGAIN)[0]: tools[key] for key in request.pop("tools", ())}
+    whole = {"messages": [*messages, *request.pop("messages")], "tools": offered, **request}
+    return {"model": entry["model"], "request": whole, "reply": entry["reply"]}

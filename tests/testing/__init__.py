@@ -1,0 +1,1 @@
+"""The doubles that users have for their tests."""
