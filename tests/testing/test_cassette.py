@@ -52,7 +52,7 @@ class Weather:
     def ask(self) -> str:
         journal = MemoryJournal()
         with Session(self.model, system_prompt="Be brief.", tools=[self.tool], journal=journal) as session:
-            return session.generate_with_tools(self.prompt).text
+            return session.ask(self.prompt).text
 
 
 @pytest.fixture(autouse=True)
@@ -89,7 +89,7 @@ def test_a_session_that_was_made_before_the_block_is_recorded_too(tmp_path: Path
         weather = Weather()
         session = Session(weather.model, tools=[weather.tool])
         with session, cassette("early", folder=tmp_path, mode=mode):  # type: ignore[arg-type]  # one of the modes
-            return session.generate_with_tools(weather.prompt).text, len(weather.model.requests)
+            return session.ask(weather.prompt).text, len(weather.model.requests)
 
     assert program("record") == ("It is 21 degrees.", 2)
     assert program(None) == ("It is 21 degrees.", 0)
@@ -250,7 +250,7 @@ def test_as_a_decorator_it_keeps_the_arguments_of_the_test(tmp_path: Path) -> No
     async def again(prompt: str) -> str:
         weather = Weather(prompt)
         async with Session(weather.model, system_prompt="Be brief.", tools=[weather.tool]) as session:
-            return (await session.agenerate_with_tools(prompt)).text
+            return (await session.ask_async(prompt)).text
 
     assert program("What is the weather in Lisbon?") == "It is 21 degrees."
     assert asyncio.run(again("What is the weather in Lisbon?")) == "It is 21 degrees."
@@ -307,7 +307,7 @@ def test_failures_of_tools_and_models_are_replayed_as_they_were(tmp_path: Path) 
         model = ScriptFile.read(tmp_path / "replies.toml")
         with Session(model, tools=[find]) as session:
             with pytest.raises(ModelUnavailable):
-                session.generate_with_tools("Find 9.")
+                session.ask("Find 9.")
             result = session.conversation.messages[-1]
         return result.result.error.code, result.result.text  # type: ignore[union-attr]  # the last is a result
 
@@ -328,7 +328,7 @@ def test_secrets_are_not_in_the_file_and_the_replay_goes_on_without_them(tmp_pat
 
         model = ScriptedModel([call("sign_in", user="ada", phrase="open-sesame-17")], [text("You are in.")])
         with Session(model, tools=[sign_in]) as session:
-            return session.generate_with_tools(
+            return session.ask(
                 "I am ada, my phrase is open-sesame-17, my key sk-ant-api03-AbCdEfGhIjKlMnOpQrStUvWxYz0123456789."
             ).text
 
@@ -369,7 +369,7 @@ def test_what_a_tool_calls_itself_is_part_of_its_output(tmp_path: Path) -> None:
         schema = {"type": "object", "properties": {}}
         both = [inner, tool(outer, schema=schema, style="invocation")]
         with Session(ScriptedModel([call("outer")], [text("Said.")]), tools=both) as session:
-            return str(session.generate_with_tools("Say it.").results[0].content)
+            return str(session.ask("Say it.").results[0].content)
 
     with cassette("nested", folder=tmp_path, mode="record") as tape:
         assert program(really=True) == "HELLO"
@@ -387,7 +387,7 @@ def test_an_output_that_was_cut_and_kept_under_a_random_id_is_replayed(tmp_path:
 
         model = ScriptedModel([call("read_log")], [text("Many lines.")])
         with Session(model, tools=[read_log], spill=MemorySpill()) as session:
-            return session.generate_with_tools("Read it.").text
+            return session.ask("Read it.").text
 
     with cassette("cut", folder=tmp_path, mode="record"):
         program()
@@ -398,8 +398,8 @@ def test_an_output_that_was_cut_and_kept_under_a_random_id_is_replayed(tmp_path:
 def test_what_a_service_adds_to_a_reply_is_replayed_and_written_once(tmp_path: Path) -> None:
     def program(*replies: list[ModelEvent]) -> tuple[Message, ...]:
         with Session(ScriptedModel(*replies)) as session:
-            session.generate_with_tools("Draw.")
-            session.generate_with_tools("Again.")
+            session.ask("Draw.")
+            session.ask("Again.")
             return tuple(replace(message, at=0) for message in session.conversation.messages)
 
     drawn: list[ModelEvent] = [
@@ -425,7 +425,7 @@ async def test_sessions_that_run_at_once_each_get_their_own_replies(tmp_path: Pa
     async def ask(city: str, *replies: list[ModelEvent]) -> str:
         weather = Weather()
         async with Session(ScriptedModel(*replies), tools=[weather.tool]) as session:
-            return (await session.agenerate_with_tools(city)).text
+            return (await session.ask_async(city)).text
 
     cities = ("Lisbon", "Porto", "Faro")
     with cassette("several", folder=tmp_path, mode="record"):
@@ -469,7 +469,7 @@ def test_a_side_effect_is_confirmed_in_a_replay_and_does_not_happen(tmp_path: Pa
         with Session(
             ScriptedModel([call("pay", to="ada")], [text("Done.")]), tools=[pay], approver=Person()
         ) as session:
-            return str(session.generate_with_tools("Pay ada.").results[0].content), asked
+            return str(session.ask("Pay ada.").results[0].content), asked
 
     with cassette("pay", folder=tmp_path, mode="record"):
         program(really=True)
@@ -512,7 +512,7 @@ def test_whatever_is_said_called_and_returned_is_replayed_as_it_was(
         with Session(
             ScriptedModel([text(answer), asked], [text("end")]), tools=[echoing], journal=MemoryJournal()
         ) as session:
-            reply = session.generate_with_tools(said)
+            reply = session.ask(said)
         messages = reply.conversation.messages
         return reply.text, reply.results[0].content, messages[1].text, messages[2].call.arguments  # type: ignore[union-attr]
 

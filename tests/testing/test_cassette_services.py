@@ -40,8 +40,8 @@ def test_what_a_service_said_is_replayed_without_it_and_without_a_key(
             return a + b
 
         with create_llm(name, model=WIRES[name].model) as llm, Session(llm, tools=[add]) as session:
-            reply = session.generate_with_tools("add 17 and 25")
-            again = session.generate_with_tools("add 1 and 2")
+            reply = session.ask("add 17 and 25")
+            again = session.ask("add 1 and 2")
             return reply.text + again.text, [each.content for each in reply.results], session.proof.verify().ok
 
     with local_model_service() as url, monkeypatch.context() as patch:
@@ -82,14 +82,14 @@ def model():
 @cassette("found")
 def test_an_order_is_found(model, request):
     with Session(model, tools=[find]) as session:
-        assert session.generate_with_tools("What is order 17?").text == "An umbrella."
+        assert session.ask("What is order 17?").text == "An umbrella."
     print("asked", len(ASKED))
 
 
 @cassette("awaited")
 async def test_an_order_is_found_again(model):
     async with Session(model, tools=[find]) as session:
-        assert (await session.agenerate_with_tools("What is order 18?")).text == "An umbrella."
+        assert (await session.ask_async("What is order 18?")).text == "An umbrella."
 '''
 
 
