@@ -2,6 +2,8 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo test check pythons bench conformance fuzz soak suite site pictures format clean ask
 PY := .venv/bin/python
+# Where the environment forbids it, every one of some thousand Pythons that the tests start would compile all it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
