@@ -18,7 +18,8 @@ from handrail.sessions.conversion import (
     convert_to_openai_tools,
 )
 from handrail.sessions.create import create_llm
-from handrail.sessions.session import Choice, OnEvent, Said, Session as PlainSession, SessionReply
+from handrail.sessions.replies import SessionReply
+from handrail.sessions.session import Choice, OnEvent, Said, Session as PlainSession
 from handrail.sessions.tool_requests import RequestedCall as ToolCall, ToolCallRequest, execute_tools
 from handrail.sync import execute_tool_securely
 from handrail.tools.definition import ToolDefinition

@@ -21,7 +21,12 @@ if TYPE_CHECKING:
     )
     from handrail.sessions.create import create_llm as create_llm
     from handrail.sessions.llm import LLM as LLM
-    from handrail.sessions.session import Session as Session, SessionReply as SessionReply
+    from handrail.sessions.replies import (
+        AsyncSessionStream as AsyncSessionStream,
+        SessionReply as SessionReply,
+        SessionStream as SessionStream,
+    )
+    from handrail.sessions.session import Session as Session
     from handrail.sessions.store.conversations import ConversationStore as ConversationStore
     from handrail.sessions.store.embedding import WordLlamaEmbedder as WordLlamaEmbedder
     from handrail.sessions.store.spill import DirectorySpill as DirectorySpill
@@ -36,7 +41,8 @@ export_lazily(
         ),
         "handrail.sessions.create": "create_llm",
         "handrail.sessions.llm": "LLM",
-        "handrail.sessions.session": "Session SessionReply",
+        "handrail.sessions.replies": "AsyncSessionStream SessionReply SessionStream",
+        "handrail.sessions.session": "Session",
         "handrail.sessions.store.conversations": "ConversationStore",
         "handrail.sessions.store.embedding": "WordLlamaEmbedder",
         "handrail.sessions.store.spill": "DirectorySpill",

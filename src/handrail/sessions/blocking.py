@@ -8,7 +8,7 @@ import queue
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Coroutine, Generator
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
@@ -41,7 +41,7 @@ class LazyPortal:
             raise
         return portal.call(work)
 
-    def iterate(self, events: AsyncGenerator[T, None]) -> Iterator[T]:
+    def iterate(self, events: AsyncGenerator[T, None]) -> Generator[T, None, None]:
         """What an async generator yields; it is closed when the iteration ends, at its end or before."""
         items: queue.SimpleQueue[T | _End] = queue.SimpleQueue()
         task = self.call(_started(_pump(events, items)))

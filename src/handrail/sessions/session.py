@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import weakref
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from inspect import isawaitable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
 from msgspec import Struct
 
@@ -33,7 +33,8 @@ from handrail.run.code.code_mode import CodeSettings
 from handrail.sandbox.port import create_sandbox
 from handrail.sessions.blocking import Closable, LazyPortal
 from handrail.sessions.llm import LLM
-from handrail.sessions.session_engine import SessionEngine, SessionOptions, SessionSetup, stream_emitted
+from handrail.sessions.replies import AsyncSessionStream, SessionReply, SessionStream
+from handrail.sessions.session_engine import SessionEngine, SessionOptions, SessionSetup
 from handrail.sessions.store.conversations import ConversationStore
 from handrail.sessions.tool_forms import choice_of
 from handrail.tools.answer_type import AnswerType
@@ -77,21 +78,6 @@ OnEvent = Callable[[Event], object]
 
 
 T = TypeVar("T")
-
-
-class SessionReply(Struct, Generic[T], frozen=True):
-    """The answer to one prompt, and what was done for it."""
-
-    text: str
-    """The answer as the model wrote it."""
-    conversation: Conversation
-    value: T
-    """The answer as the type that was asked for; without one, its text."""
-    results: tuple[ToolResult, ...] = ()
-    """Of the calls that this prompt led to, in order; without those by which the model gave a typed answer."""
-
-    def __str__(self) -> str:
-        return self.text
 
 
 class Session(Closable):
@@ -240,13 +226,38 @@ class Session(Closable):
         emit = ignore_event if on_event is None else _emitting(on_event)
         return await self._run_prompt(prompt, tool_choice, emit, returns)
 
-    def stream(self, prompt: Said = None, *, tool_choice: Choice = "auto") -> Iterator[Event]:
-        """Ask, and give the events as they happen: pieces of text, calls, results, progress."""
-        return self.portal.iterate(self.stream_async(prompt, tool_choice=tool_choice))
+    @overload
+    def stream(
+        self, prompt: Said = None, *, returns: None = None, tool_choice: Choice = "auto"
+    ) -> SessionStream[str]: ...
 
-    def stream_async(self, prompt: Said = None, *, tool_choice: Choice = "auto") -> AsyncGenerator[Event, None]:
+    @overload
+    def stream(
+        self, prompt: Said = None, *, returns: TypeForm[T], tool_choice: Choice = "auto"
+    ) -> SessionStream[T]: ...
+
+    def stream(self, prompt: Said = None, *, returns: Any = None, tool_choice: Choice = "auto") -> SessionStream[Any]:
+        """Ask, and give the events as they happen: pieces of text, calls, results, progress.
+
+        The stream's `text_stream` has only the text, and its `reply` is what `ask` would have returned.
+        """
+        return SessionStream(self.stream_async(prompt, returns=returns, tool_choice=tool_choice), self.portal)
+
+    @overload
+    def stream_async(
+        self, prompt: Said = None, *, returns: None = None, tool_choice: Choice = "auto"
+    ) -> AsyncSessionStream[str]: ...
+
+    @overload
+    def stream_async(
+        self, prompt: Said = None, *, returns: TypeForm[T], tool_choice: Choice = "auto"
+    ) -> AsyncSessionStream[T]: ...
+
+    def stream_async(
+        self, prompt: Said = None, *, returns: Any = None, tool_choice: Choice = "auto"
+    ) -> AsyncSessionStream[Any]:
         """`stream` for async code."""
-        return stream_emitted(lambda emit: self._run_prompt(prompt, tool_choice, emit))
+        return AsyncSessionStream(lambda emit: self._run_prompt(prompt, tool_choice, emit, returns))
 
     async def _run_prompt(
         self, prompt: Said, tool_choice: Choice, emit: Emit, returns: Any = None

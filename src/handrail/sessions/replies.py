@@ -1,0 +1,125 @@
+"""The answer to one prompt: whole, or as a stream of events that has the whole reply at its end."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from typing import Any, Generic, Self, TypeVar
+
+from msgspec import Struct
+
+from handrail.core.calls import ToolResult
+from handrail.core.errors import UsageError
+from handrail.core.events import Emit, Event, TextDelta
+from handrail.core.messages import Conversation
+from handrail.sessions.blocking import LazyPortal
+from handrail.sessions.session_engine import stream_emitted
+
+T = TypeVar("T")
+
+
+class SessionReply(Struct, Generic[T], frozen=True):
+    """The answer to one prompt, and what was done for it."""
+
+    text: str
+    """The answer as the model wrote it."""
+    conversation: Conversation
+    value: T
+    """The answer as the type that was asked for; without one, its text."""
+    results: tuple[ToolResult, ...] = ()
+    """Of the calls that this prompt led to, in order; without those by which the model gave a typed answer."""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class AsyncSessionStream(Generic[T]):
+    """The events of one prompt as they happen. Nothing is asked before the first is awaited.
+
+    `aclose()`, or the end of its `async with` block, cancels a run that has not ended and waits for it.
+    """
+
+    def __init__(self, work: Callable[[Emit], Coroutine[Any, Any, SessionReply[T]]]) -> None:
+        replies: list[SessionReply[T]] = []
+
+        async def run(emit: Emit) -> None:
+            replies.append(await work(emit))
+
+        # The generator does not know this object: a stream that nobody holds any more ends at once.
+        self.events = stream_emitted(run)
+        self._replies = replies
+
+    @property
+    def reply(self) -> SessionReply[T]:
+        """The whole reply, once the stream has ended.
+
+        Raises:
+            UsageError: It has not ended, or not with a reply.
+        """
+        if not self._replies:
+            raise UsageError("there is no reply: iterate over the stream to its end first")
+        return self._replies[0]
+
+    @property
+    async def text_stream(self) -> AsyncIterator[str]:
+        """Only the pieces of text, in place of all events."""
+        async for event in self.events:
+            if isinstance(event, TextDelta):
+                yield event.text
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self.events
+
+    async def __anext__(self) -> Event:
+        return await anext(self.events)
+
+    async def aclose(self) -> None:
+        await self.events.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()
+
+
+class SessionStream(Generic[T]):
+    """The events of one prompt as they happen. Nothing is asked before the first is taken.
+
+    `close()`, or the end of its `with` block, cancels a run that has not ended and waits for it; so does
+    leaving a `for` loop over it.
+    """
+
+    def __init__(self, stream: AsyncSessionStream[T], portal: LazyPortal) -> None:
+        self._stream = stream
+        self.events = portal.iterate(stream.events)
+
+    @property
+    def reply(self) -> SessionReply[T]:
+        """The whole reply, once the stream has ended.
+
+        Raises:
+            UsageError: It has not ended, or not with a reply.
+        """
+        return self._stream.reply
+
+    @property
+    def text_stream(self) -> Iterator[str]:
+        """Only the pieces of text, in place of all events."""
+        for event in self.events:
+            if isinstance(event, TextDelta):
+                yield event.text
+
+    def __iter__(self) -> Iterator[Event]:
+        return self.events
+
+    def __next__(self) -> Event:
+        return next(self.events)
+
+    def close(self) -> None:
+        self.events.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
