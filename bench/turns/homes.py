@@ -15,7 +15,15 @@ from pathlib import Path
 from bench.turns.processes import CACHE, ROOT, Lost
 from handrail.core.watched_command import CommandSilent, ProgressLine, run_pip
 
-OWN = ("by_hand", "by_hand_msgspec", "handrail", "handrail_journal", "handrail_search")
+OWN = (
+    "by_hand",
+    "by_hand_msgspec",
+    "handrail_session",
+    "handrail_session_journal",
+    "handrail",
+    "handrail_journal",
+    "handrail_search",
+)
 PEERS = ("pydantic_ai", "openai_agents", "langchain", "litellm")
 _PINS = ROOT / "bench" / "peers"
 _WEIGHED = {

@@ -11,17 +11,20 @@ import pytest
 from handrail.core.errors import JournalError, LeaseHeld
 from handrail.core.events import Recorded
 from handrail.core.ports import Journal
+from handrail.journal.in_memory import InMemoryJournal
 from handrail.journal.journal import JournalTiming, SqliteJournal
 from handrail.testing.journal import MemoryJournal
 from tests.journal.event_samples import finished, settled, started, whole_run
 
 
-@pytest.fixture(params=["memory", "sqlite", "sqlite by thread"])
+@pytest.fixture(params=["double", "memory", "sqlite", "sqlite by thread"])
 async def journal(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Journal]:
     made: Journal
     match request.param:
-        case "memory":
+        case "double":
             made = MemoryJournal()
+        case "memory":
+            made = InMemoryJournal()
         case "sqlite":
             made = await SqliteJournal.open(tmp_path / "journal.db")
         case _:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import tempfile
 import threading
 from collections import Counter
 from collections.abc import AsyncGenerator
@@ -85,15 +86,27 @@ def test_what_was_done_can_be_verified_without_a_journal_of_ones_own() -> None:
             _ = session.proof
         reply = session.ask("?")
         report = session.proof.verify()
-        path = session.proof.path
 
         assert report.ok
+        assert session.proof.path is None
         assert report.entries > 4
         assert session.proof.receipt(reply.results[0].tool_call_id).call_id == reply.results[0].tool_call_id
 
-    assert not path.exists()
     with pytest.raises(UsageError):
         _ = session.proof
+
+
+def test_a_session_without_a_journal_writes_no_file_but_the_bundle_that_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with Session(ScriptedModel(*TURN), tools=[get_weather, get_time]) as session:
+        session.ask("?")
+        assert session.proof.verify().ok
+        assert list(tmp_path.iterdir()) == []
+        bundle = session.proof.export(tmp_path / "bundle")
+
+    assert list(tmp_path.iterdir()) == [bundle]
 
 
 def test_a_journal_by_its_path_stays_and_its_run_can_be_exported(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ async def opened(
     offering = offering or Offering(most=max(64, work.job.tools))
     executor = Executor([tool(declared.function) for declared in work.tools()], journal=journal)
     runner = Runner(llm.model, executor, Limits(iterations=max(6, work.job.turns + 1)), offering=offering)
-    begun = _history(work).say(PROMPT)
+    begun = history_of(work).say(PROMPT)
 
     async def once() -> str:
         context = Context(run=new_id("run"))
@@ -33,7 +33,7 @@ async def opened(
         yield once
 
 
-def _history(work: Work) -> Conversation:
+def history_of(work: Work) -> Conversation:
     conversation = Conversation().supervised(SYSTEM)
     for said in work.history():
         match said:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         export_run as export_run,
         prove as prove,
     )
+    from handrail.journal.in_memory import InMemoryJournal as InMemoryJournal
     from handrail.journal.journal import JournalTiming as JournalTiming, SqliteJournal as SqliteJournal
     from handrail.journal.keys import Signer as Signer, Verifier as Verifier
     from handrail.journal.reader import JournalReader as JournalReader, erase as erase
@@ -28,6 +29,7 @@ export_lazily(
     {
         "handrail.journal.answering": "answer settle",
         "handrail.journal.auditing": "AuditReport Receipt audit export_run prove",
+        "handrail.journal.in_memory": "InMemoryJournal",
         "handrail.journal.journal": "JournalTiming SqliteJournal",
         "handrail.journal.keys": "Signer Verifier",
         "handrail.journal.reader": "JournalReader erase",

@@ -22,8 +22,8 @@ from handrail.core.errors import BrokenProof, JournalError
 from handrail.core.events import CallAmended
 from handrail.journal.audit_checks import AuditWalk, ProofProblem
 from handrail.journal.bundle import BundleEntry, write_bundle
-from handrail.journal.database import own_signer
 from handrail.journal.entry import body_digest, leaf_position
+from handrail.journal.in_memory import InMemoryJournal
 from handrail.journal.keys import Signer, Verifier
 from handrail.journal.merkle import inclusion_proofs, leaf_hash, root
 from handrail.journal.note import Checkpoint, open_note, sign
@@ -50,8 +50,16 @@ class AuditReport(Struct, frozen=True, kw_only=True):
     """Intact entries that tell of a side effect which began although a person had denied it."""
 
 
+AnyJournal = str | Path | InMemoryJournal
+"""The file of a journal, or one that has none."""
+
+
+def _opened(journal: AnyJournal) -> JournalReader:
+    return journal.reader() if isinstance(journal, InMemoryJournal) else JournalReader(journal, still=True)
+
+
 def audit(
-    path: str | Path,
+    path: AnyJournal,
     *,
     verifiers: Iterable[Verifier] | None = None,
     known: Iterable[str] = (),
@@ -65,7 +73,7 @@ def audit(
     Raises:
         JournalError: It cannot be read at all, or a later version wrote it.
     """
-    with JournalReader(path, still=True) as reader:
+    with _opened(path) as reader:
         return _audited(reader, verifiers, known, progress)
 
 
@@ -154,25 +162,25 @@ class Receipt(Struct, frozen=True, kw_only=True):
             raise BrokenProof(self.index, "the body is not the one that was recorded")
 
 
-def prove(path: str | Path, call_id: str, *, run: str | None = None, signer: Signer | None = None) -> Receipt:
+def prove(path: AnyJournal, call_id: str, *, run: str | None = None, signer: Signer | None = None) -> Receipt:
     """The receipt for the answer to a call, which is a person's word if there is one; else for its intent.
 
     Raises:
         JournalError: No such call is recorded.
         BrokenProof: The journal was changed.
     """
-    with JournalReader(path, still=True) as reader:
+    with _opened(path) as reader:
         _check(reader)
         found = [entry for entry in reader.entries(run) if entry.call == call_id and entry.type.startswith("call.")]
         answers = [entry for entry in found if _is_answer(entry)]
         if not found:
-            raise JournalError(f"the journal {str(path)!r} has no call {call_id!r}")
+            raise JournalError(f"the journal {str(reader.path)!r} has no call {call_id!r}")
         entry = (answers or found)[-1]
         covering = [(size, note) for size, note, _ in reader.checkpoints() if size > entry.seq]
         if covering:
             (size, note), key = covering[-1], reader.verifier_key
         else:
-            signer = signer or own_signer(reader.path, reader.origin)
+            signer = signer or reader.signer()
             (size, note), key = _sign(reader, signer), signer.verifier_key
         (proof,) = inclusion_proofs(reader.hashes(size), [entry.seq], size)
     return Receipt(
@@ -196,7 +204,7 @@ def _is_answer(entry: JournalRow) -> bool:
     return entry.type == "call.settled"
 
 
-def export_run(path: str | Path, run: str, folder: str | Path, *, signer: Signer | None = None) -> Path:
+def export_run(path: AnyJournal, run: str, folder: str | Path, *, signer: Signer | None = None) -> Path:
     """Write a run as a proof bundle, under a new checkpoint that says how many entries it has.
 
     Raises:
@@ -204,12 +212,12 @@ def export_run(path: str | Path, run: str, folder: str | Path, *, signer: Signer
         BrokenProof: The journal was changed.
         UsageError: The folder exists.
     """
-    with JournalReader(path, still=True) as reader:
+    with _opened(path) as reader:
         _check(reader)
-        signer = signer or own_signer(reader.path, reader.origin)
+        signer = signer or reader.signer()
         entries = list(reader.entries(run))
         if not entries:
-            raise JournalError(f"the journal {str(path)!r} has no run {run!r}")
+            raise JournalError(f"the journal {str(reader.path)!r} has no run {run!r}")
         size, note = _sign(reader, signer, run_extension(run, len(entries)))
         proofs = inclusion_proofs(reader.hashes(size), [entry.seq for entry in entries], size)
     return write_bundle(

@@ -108,6 +108,13 @@ def connect(
     return connection, signer
 
 
+def connect_in_memory(origin: str, signer: Signer) -> sqlite3.Connection:
+    """A new journal without a file."""
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    _create(connection, origin, signer)
+    return connection
+
+
 def _create_file(path: Path) -> None:
     """Make the file, for its owner only; SQLite gives its other files the same mode.
 

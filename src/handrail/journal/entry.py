@@ -127,7 +127,7 @@ def body_data(value: Any) -> bytes:
 def _bodies(value: Any) -> tuple[bytes, bytes | None]:
     """A body as it is recorded; and as it is, if the mask changed it."""
     try:
-        data = _encoded(value)
+        data = encoded_body(value)
         if data is not None and _is_harmless(data.decode()):
             return data, None
         plain = escape.plain(value)
@@ -175,7 +175,8 @@ def decode_event(leaf: bytes, data: bytes | None) -> Recorded:
     return event
 
 
-def _encoded(value: Any) -> bytes | None:
+def encoded_body(value: Any) -> bytes | None:
+    """A body as plain JSON, nothing masked or escaped; None if JSON cannot say it."""
     try:
         return _plain.encode(value)
     except (ValueError, TypeError):

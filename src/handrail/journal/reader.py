@@ -21,6 +21,7 @@ from handrail.journal.body_encryption import BodyEncryption
 from handrail.journal.database import connect_existing, explain_failure, has_exact, own_signer, read_meta
 from handrail.journal.entry import decode_event, leaf_position
 from handrail.journal.escape import column, uncolumn
+from handrail.journal.keys import Signer
 from handrail.journal.summaries import CallRecord, RunSummary, RunTally, call_records
 from handrail.journal.telemetry import RING
 
@@ -67,8 +68,16 @@ class JournalReader:
     def __init__(self, path: str | Path, *, still: bool = False) -> None:
         self.path = Path(path)
         self._connection = connect_existing(self.path, "ro")
+        self._signer: Signer | None = None
         if still:
             self._connection.execute("BEGIN")
+
+    @classmethod
+    def of(cls, connection: sqlite3.Connection, path: Path, signer: Signer) -> JournalReader:
+        """A reader of a journal that is open and no file. It is the reader's to close."""
+        reader = cls.__new__(cls)
+        reader.path, reader._connection, reader._signer = path, connection, signer
+        return reader
 
     def __enter__(self) -> JournalReader:
         return self
@@ -87,6 +96,14 @@ class JournalReader:
     def verifier_key(self) -> str:
         """The key that the journal says it is signed with."""
         return self._about("key")
+
+    def signer(self) -> Signer:
+        """The key of the journal.
+
+        Raises:
+            JournalError: It is not beside the journal, or cannot be used.
+        """
+        return self._signer or own_signer(self.path, self.origin)
 
     def size(self) -> int:
         return int(next(self._each("SELECT count(*) FROM entry"))[0])
@@ -198,7 +215,7 @@ class JournalReader:
     def sealing(self) -> BodyEncryption | None:
         """Opens exact arguments; None if the key of the journal is not there, or this user may not read it."""
         try:
-            signer = own_signer(self.path, self.origin)
+            signer = self.signer()
         except (JournalError, UsageError):
             return None
         return signer.sealing if signer.verifier_key == self.verifier_key else None

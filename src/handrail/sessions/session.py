@@ -28,6 +28,7 @@ from handrail.core.model_request import ToolChoice
 from handrail.core.ports import Journal, Model, SystemClock, writes_code
 from handrail.core.usage_checks import check_keyword_names, keyword_names
 from handrail.execute.approvers import AnyApprover, as_approver
+from handrail.journal.in_memory import InMemoryJournal
 from handrail.run.answers import answer_text, checked_type, read_answer, results_of_tools
 from handrail.run.code.code_mode import CodeSettings
 from handrail.sandbox.port import create_sandbox
@@ -48,27 +49,32 @@ if TYPE_CHECKING:
 
 
 class SessionProof(Struct, frozen=True):
-    """The record of one run in a journal on disk."""
+    """The record of one run in a journal, on disk or in memory."""
 
-    path: Path
+    journal: Path | InMemoryJournal
     run: str
+
+    @property
+    def path(self) -> Path | None:
+        """The file of the journal; None while it is kept in memory."""
+        return self.journal if isinstance(self.journal, Path) else None
 
     def verify(self) -> AuditReport:
         """Check the whole journal: every entry, body and signature, nothing believed."""
         from handrail.journal.auditing import audit  # SQLite and cryptography load when they are used
 
-        return audit(self.path)
+        return audit(self.journal)
 
     def export(self, folder: str | Path) -> Path:
         """Write the run as a proof bundle, for others to verify."""
         from handrail.journal.auditing import export_run
 
-        return export_run(self.path, self.run, folder)
+        return export_run(self.journal, self.run, folder)
 
     def receipt(self, call_id: str) -> Receipt:
         from handrail.journal.auditing import prove
 
-        return prove(self.path, call_id, run=self.run)
+        return prove(self.journal, call_id, run=self.run)
 
 
 Said = str | Iterable[str | Content] | None
@@ -83,7 +89,7 @@ T = TypeVar("T")
 class Session(Closable):
     """A model, tools, and everything said so far. `close()` it, or use it in a `with` or `async with` block.
 
-    Without a journal, one is kept as long as the session lives. A side effect waits for
+    Without a journal, the record is kept in memory as long as the session is open. A side effect waits for
     the approver; without one, the model is told that a person must confirm it.
     """
 
@@ -103,7 +109,7 @@ class Session(Closable):
             provider: A model, or an `LLM` that is its owner's to close.
             system_prompt: What the model is told first.
             tools: Functions, tools, ensembles and registered sets.
-            journal: An open one, or the file of one.
+            journal: An open one, or the file of one. Without it the record is kept in memory.
             approver: Decides about side effects: a function, an object with `decide(question)`, or "terminal".
             code: The model calls tools from Python that it writes, in a sandbox here (True, or a `CodeSettings`)
                 or in that of the service ("service").
@@ -323,13 +329,13 @@ class Session(Closable):
         """The record of this session.
 
         Raises:
-            UsageError: Nothing was asked yet, the session is closed, or its journal is no file.
+            UsageError: Nothing was asked yet, the session is closed, or its journal is one of your own kind.
         """
         if self._engine is None:
             raise UsageError("there is no record: nothing was asked yet, or the session is closed")
-        if self._engine.path is None:
-            raise UsageError("the journal of this session is no file; ask the journal itself")
-        return SessionProof(self._engine.path, self._engine.run_id)
+        if (journal := self._engine.provable) is None:
+            raise UsageError("the journal of this session is of another kind; ask the journal itself")
+        return SessionProof(journal, self._engine.run_id)
 
     @property
     def checkpoint(self) -> int:

@@ -1,15 +1,12 @@
 """What a session runs on: an executor and a runner over a journal, made in the event loop that first uses them.
 
-A session that was given no journal gets one in a folder that goes with it, so that
-what it did can be verified while it lives.
+A session that was given no journal keeps its record in memory, so that what it did can
+be verified while it is open.
 """
 
 from __future__ import annotations
 
 import asyncio
-import shutil
-import tempfile
-import weakref
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -28,6 +25,7 @@ from handrail.core.ports import Authoriser, Clock, Embedder, Journal, Model, Spi
 from handrail.execute.approvers import AnyApprover
 from handrail.execute.executor import Executor
 from handrail.execute.policy import Policy
+from handrail.journal.in_memory import InMemoryJournal
 from handrail.run.code.code_mode import CodeMode, CodeSettings
 from handrail.run.limits import Limits
 from handrail.run.offering import NO_PROGRAMS, Offering, Programs
@@ -75,7 +73,7 @@ class SessionSetup:
     """As they were given: what an ensemble has is known when it is prepared."""
     defaults: ModelRequest
     journal: Journal | Path | None
-    """One that is open, the file of one, or none: then one is kept as long as the session."""
+    """One that is open, the file of one, or none: then the record is kept in memory as long as the session is open."""
     approver: AnyApprover | None
     options: SessionOptions
     code: CodeSettings | Literal["service"] | None
@@ -93,7 +91,6 @@ class SessionEngine:
         journal: Journal,
         *,
         own: bool,
-        folder: Path | None,
         lives: AsyncExitStack,
     ) -> None:
         self.run_id = run
@@ -117,7 +114,6 @@ class SessionEngine:
             programs=self._programs(setup),
         )
         self._context = replace(options.get("context", Context()), run=run)
-        self._discard = None if folder is None else weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
 
     def _programs(self, setup: SessionSetup) -> Programs:
         if self._code is not None:
@@ -139,16 +135,19 @@ class SessionEngine:
     async def open(cls, setup: SessionSetup, run: str) -> SessionEngine:
         async with AsyncExitStack() as undo, AsyncExitStack() as lives:
             tools = await lives.enter_async_context(prepared_tools(setup.tools))
-            journal, folder = await _journal(setup.journal, undo)
+            journal = await _journal(setup.journal, undo)
             own = journal is not setup.journal
-            engine = cls(setup, run, tools, journal, own=own, folder=folder, lives=lives.pop_all())
+            engine = cls(setup, run, tools, journal, own=own, lives=lives.pop_all())
             undo.pop_all()
         return engine
 
     @property
-    def path(self) -> Path | None:
-        """Of the journal, if it is a file."""
-        return getattr(self._journal, "path", None)
+    def provable(self) -> Path | InMemoryJournal | None:
+        """The file of the journal, or the journal that is kept in memory; None for one of another kind."""
+        if isinstance(self._journal, InMemoryJournal):
+            return self._journal
+        path: Path | None = getattr(self._journal, "path", None)
+        return path
 
     def turn(self) -> asyncio.Lock:
         """Held while one prompt is answered: two at once would each forget the other.
@@ -178,8 +177,6 @@ class SessionEngine:
     async def aclose(self) -> None:
         """End the run in the record, and let go of everything."""
         async with AsyncExitStack() as stack:
-            if self._discard is not None:
-                stack.callback(self._discard)
             if self._own:
                 stack.push_async_callback(self._journal.aclose)
             stack.push_async_callback(self._lives.aclose)
@@ -189,18 +186,14 @@ class SessionEngine:
             await self._executor.finish(self.run_id)
 
 
-async def _journal(given: Journal | Path | None, undo: AsyncExitStack) -> tuple[Journal, Path | None]:
-    """The journal of a session, and the folder that was made for it, if one was."""
-    if given is not None and not isinstance(given, Path):
-        return given, None
+async def _journal(given: Journal | Path | None, undo: AsyncExitStack) -> Journal:
+    if given is None:
+        return InMemoryJournal()
+    if not isinstance(given, Path):
+        return given
     from handrail.journal.journal import SqliteJournal  # SQLite and cryptography load when they are used
 
-    folder = None
-    if given is None:
-        folder = Path(tempfile.mkdtemp(prefix="handrail-"))
-        undo.callback(shutil.rmtree, folder, ignore_errors=True)
-        given = folder / "journal.db"
-    return await undo.enter_async_context(await SqliteJournal.open(given)), folder
+    return await undo.enter_async_context(await SqliteJournal.open(given))
 
 
 async def stream_emitted(work: Callable[[Emit], Coroutine[Any, Any, Any]]) -> AsyncGenerator[Event, None]:
