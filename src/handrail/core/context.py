@@ -49,6 +49,9 @@ class Context(Struct, frozen=True, kw_only=True):
     raised: dict[str, Exception] | None = None
     """Where the exceptions of failed calls are put, by the id of the call, for a caller in this process who wants more
     than their words."""
+    deps: Any = None
+    """What the tools of this call and the calls below it get as `Invocation.deps`, in place of what the executor has.
+    It stays in this process: it is never sent, recorded or shown."""
     auxdata: Mapping[str, Any] = field(default_factory=dict)
     namespace: Mapping[str, Any] = field(default_factory=dict)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Generic
 
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.confirmation import Location
 from handrail.core.context import Context
+from handrail.core.dependencies import Deps_co
 
 Report = Callable[[float | None, float | None, str], None]
 Hold = Callable[[int], None]
@@ -18,8 +19,11 @@ Nested = Callable[[str, dict[str, Any], tuple[str, ...] | None, str], Awaitable[
 _NOWHERE: Mapping[str, Location | None] = MappingProxyType({})
 
 
-class Invocation:
-    """The call, its checked arguments, and everything its caller passed along. Nothing reaches a tool otherwise."""
+class Invocation(Generic[Deps_co]):
+    """The call, its checked arguments, and everything its caller passed along. Nothing reaches a tool otherwise.
+
+    `Invocation[Shop]` is one whose `deps` are a `Shop`.
+    """
 
     __slots__ = ("_hold", "_nested", "_report", "arguments", "call", "context", "idempotency_key", "locations")
 
@@ -57,6 +61,12 @@ class Invocation:
     @property
     def input(self) -> dict[str, Any]:
         return self.arguments
+
+    @property
+    def deps(self) -> Deps_co:
+        """What the program gives its tools, as a database or an HTTP client: `Session(…, deps=…)`. No model sees it."""
+        found: Deps_co = self.context.deps
+        return found
 
     @property
     def auxdata(self) -> Mapping[str, Any]:

@@ -59,16 +59,26 @@ class Executor(ClosedOnExit):
         approver: AnyApprover | None = None,
         authoriser: Authoriser | None = None,
         journal: Journal | None = None,
+        deps: Any = None,
         spill: Spill | None = None,
         embedder: Embedder | None = None,
         tracer: Tracer | None = None,
         clock: Clock | None = None,
         new_id: NewId = new_id,
     ) -> None:
+        """
+        Args:
+            deps: What the tools get as `Invocation.deps`, unless the context of a call has others.
+
+        Raises:
+            UsageError: A tool cannot work as it is, or needs other dependencies.
+        """
         check_journal(journal)
         self._clock = clock or SystemClock()
         self._new_id = new_id
         tools = tools if isinstance(tools, RegisteredTools) else registered(*flattened_tools(tools))
+        tools.check_deps(deps)
+        self.deps = deps
         self.runs = RunRecords(tools, journal, self._clock, new_id)
         self.policy = policy
         self.tracer = tracer
@@ -106,6 +116,7 @@ class Executor(ClosedOnExit):
 
     def renew(self, tools: RegisteredTools) -> None:
         """Give the runs that begin from now on these tools; those under way keep theirs, memory included."""
+        tools.check_deps(self.deps)
         self._take_in(tools)
         self.runs.tools = tools
         kept = {tool for used in self.runs.tools_in_use for tool in used}
@@ -122,14 +133,19 @@ class Executor(ClosedOnExit):
         """Settle one call. What the model or the tool does wrong is in the result.
 
         Raises:
+            UsageError: The dependencies in the context are not what the tool needs.
             JournalError: The record cannot be kept, so nothing more may run; this call did not.
             OutcomeUnrecorded: It ran, or may have run before, and how it ended could not be written.
             LeaseHeld: Another process works on this run.
         """
         if not call.id:
             call = msgspec.structs.replace(call, id=self._new_id("call"))
+        if context.deps is None and self.deps is not None:
+            context = msgspec.structs.replace(context, deps=self.deps)
         attempt = CallAttempt(call, context, await self.runs.recorder(context, emit))
         ledger = attempt.recorder.ledger
+        if context.deps is not self.deps and call.name in ledger.tools:
+            ledger.tools.find(call.name).check_deps(context.deps)
         try:
             if (begun := ledger.before.get(call.id)) is not None:
                 check_same_call(call, begun, ledger, ledger.tools)
@@ -211,10 +227,11 @@ class Executor(ClosedOnExit):
             why = why_confirm_after_untrusted(tool, attempt.recorder.ledger, self.policy.after_untrusted)
             if attempt.grant is None and (why or self.policy.confirm_side_effects):
                 warnings += await self._confirm(attempt, tool, why)
+        given = context.deps is not self.deps  # for this call: what was answered with other dependencies is no answer
         result, _ = await self._reuse.run(
             call_id=call.id,
-            deduplicator=self._deduplicators[tool],
-            scope=attempt.scope,
+            deduplicator=None if given else self._deduplicators[tool],
+            scope=f"{attempt.scope}\n{id(context.deps)}" if given else attempt.scope,
             name=tool.scoped_name,
             arguments=attempt.arguments,
             resource=attempt.resource,

@@ -88,13 +88,17 @@ class CapabilityBus(ClosedOnExit):
         journal: Journal | None = None,
         policy: Policy | None = None,
         approver: AnyApprover | None = None,
+        deps: Any = None,
         tracer: Tracer | None = None,
         max_depth: int = 6,
         ring: int = 10_000,
         clock: Clock | None = None,
         new_id: NewId = new_id,
     ) -> None:
-        """`approver` is asked about side effects, as standing rules may be; by default the caller's right is enough."""
+        """`approver` is asked about side effects, as standing rules may be; by default the caller's right is enough.
+
+        `deps` is what tools get as `Invocation.deps`, whoever calls: dependencies of a caller stay where it is.
+        """
         self._node_id = node_id
         self._admission = admission
         self._clock = clock or SystemClock()
@@ -112,8 +116,8 @@ class CapabilityBus(ClosedOnExit):
         self._placed = CallPlacements(self._clock)
         self._peers = ConnectedPeers(node_id, self._clock)
         approver = as_approver(approver)
-        self._local = LocalCapabilities(journal, policy, approver, tracer, max_depth, self._clock, new_id)
-        self._unrecorded = LocalCapabilities(None, policy, approver, tracer, max_depth, self._clock, new_id)
+        self._local = LocalCapabilities(journal, policy, approver, deps, tracer, max_depth, self._clock, new_id)
+        self._unrecorded = LocalCapabilities(None, policy, approver, deps, tracer, max_depth, self._clock, new_id)
         self._closed = False
 
     @property
@@ -155,7 +159,8 @@ class CapabilityBus(ClosedOnExit):
         """Offer a tool as it is, where and as long as it runs: `input` are its arguments, `output.content` its result.
 
         Raises:
-            UsageError: The capability, or a tool of that name, is registered already.
+            UsageError: The capability, or a tool of that name, is registered already, or the tool needs other
+                dependencies than those of the bus.
         """
         descriptor = capability_of(tool, name, version, trust, self._local.policy)
         bound = tool.changed(binding=Binding(descriptor.name, version))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from typing import Any
 
 import msgspec
 
@@ -48,6 +49,7 @@ class LocalCapabilities:
         journal: Journal | None,
         policy: Policy | None,
         approver: Approver | None,
+        deps: Any,
         tracer: Tracer | None,
         max_depth: int,
         clock: Clock,
@@ -61,6 +63,7 @@ class LocalCapabilities:
             policy=self.policy,
             approver=approver,
             journal=journal,
+            deps=deps,
             tracer=tracer,
             clock=clock,
             new_id=new_id,
@@ -92,6 +95,7 @@ class LocalCapabilities:
         try:
             check_name_free(tool, self._tools)
             check_isolation(tool)
+            tool.check_deps(self._executor.deps)
         except UsageError:
             registry.remove(provider.descriptor.name, provider.descriptor.version)
             raise

@@ -105,6 +105,7 @@ class Runner:
         conversation: by the service's own schemas for replies where it has them, else by a call of `final_answer`.
 
         Raises:
+            UsageError: A tool needs other dependencies than those in the context.
             InvalidAnswer: No answer was of the type asked for.
             LimitExceeded: A limit is reached and the limits say to raise, or there is no typed answer yet.
             ToolFailed: A tool failed, under `fail_fast`.
@@ -112,6 +113,8 @@ class Runner:
         """
         if not isinstance(conversation, Conversation):
             raise UsageError("a run goes on from a conversation; write Conversation().say('...')")
+        if context.deps is not None:
+            self._terms.executor.tools.check_deps(context.deps)
         wanted = checked_type(returns)
         with self._traced(context) as traced:
             scratch = ModelScratch(self._scratch)

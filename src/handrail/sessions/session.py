@@ -10,16 +10,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from inspect import isawaitable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, Unpack, overload
 
 from msgspec import Struct
 
 from handrail.core.calls import ToolResult
 from handrail.core.context import Context
+from handrail.core.dependencies import Deps
 from handrail.core.errors import LimitExceeded, ModelError, ToolFailed, UsageError
 from handrail.core.events import Emit, Event, ignore_event
 from handrail.core.ids import new_id
@@ -40,7 +41,7 @@ from handrail.sessions.store.conversations import ConversationStore
 from handrail.sessions.tool_forms import choice_of
 from handrail.tools.answer_type import AnswerType
 from handrail.tools.masking import masked_messages
-from handrail.tools.registry import flattened_tools, registered
+from handrail.tools.registry import ToolLike, flattened_tools, registered
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
@@ -86,12 +87,41 @@ OnEvent = Callable[[Event], object]
 T = TypeVar("T")
 
 
-class Session(Closable):
+class Session(Closable, Generic[Deps]):
     """A model, tools, and everything said so far. `close()` it, or use it in a `with` or `async with` block.
 
     Without a journal, the record is kept in memory as long as the session is open. A side effect waits for
-    the approver; without one, the model is told that a person must confirm it.
+    the approver; without one, the model is told that a person must confirm it. `Session[Shop]` is one whose tools
+    get a `Shop` besides their arguments.
     """
+
+    @overload
+    def __init__(
+        self: Session[None],
+        provider: LLM | Model,
+        *,
+        system_prompt: str | None = None,
+        tools: Iterable[ToolLike[None]] = (),
+        journal: Journal | str | Path | None = None,
+        approver: AnyApprover | None = None,
+        deps: None = None,
+        code: bool | CodeSettings | Literal["service"] = False,
+        **options: Unpack[SessionOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        provider: LLM | Model,
+        *,
+        system_prompt: str | None = None,
+        tools: Iterable[ToolLike[Deps]] = (),
+        journal: Journal | str | Path | None = None,
+        approver: AnyApprover | None = None,
+        deps: Deps,
+        code: bool | CodeSettings | Literal["service"] = False,
+        **options: Unpack[SessionOptions],
+    ) -> None: ...
 
     def __init__(
         self,
@@ -101,6 +131,7 @@ class Session(Closable):
         tools: Iterable[Any] = (),
         journal: Journal | str | Path | None = None,
         approver: AnyApprover | None = None,
+        deps: Any = None,
         code: bool | CodeSettings | Literal["service"] = False,
         **options: Unpack[SessionOptions],
     ) -> None:
@@ -111,10 +142,15 @@ class Session(Closable):
             tools: Functions, tools, ensembles and registered sets.
             journal: An open one, or the file of one. Without it the record is kept in memory.
             approver: Decides about side effects: a function, an object with `decide(question)`, or "terminal".
+            deps: What the tools get besides their arguments, as `Invocation.deps`. No model sees it, and nothing of it
+                is recorded or saved.
             code: The model calls tools from Python that it writes, in a sandbox here (True, or a `CodeSettings`)
                 or in that of the service ("service").
             options: How calls are treated and how far a run may go, as `policy` and `limits`; other parts of an
                 executor.
+
+        Raises:
+            UsageError: Something cannot be used as it is, or a tool needs other dependencies.
         """
         check_keyword_names("Session", options, keyword_names(Session) | SessionOptions.__annotations__.keys())
         self._provider = provider
@@ -122,7 +158,7 @@ class Session(Closable):
             raise UsageError(f"a session has its own run and cannot be {run!r}; leave it out of the context")
         self._begin()
         items = tuple(flattened_tools(tools))
-        registered(*items)  # what is wrong with them is said now, and not when the first prompt comes
+        registered(*items).check_deps(deps)  # what is wrong is said now, and not when the first prompt comes
         self._closes_model = self.llm is not provider
         """Whether the model is its to close: not one that somebody else made an `LLM` of, nor that of a fork."""
         self._setup = SessionSetup(
@@ -132,6 +168,7 @@ class Session(Closable):
             journal=Path(journal) if isinstance(journal, str) else journal,
             # The executor makes the approver at the terminal: it knows the tools.
             approver=approver if approver == "terminal" else as_approver(approver),
+            deps=deps,
             options=options,
             code=_checked(code, self.llm.model),
         )
@@ -142,6 +179,7 @@ class Session(Closable):
         if system_prompt is not None:
             self.conversation = self.conversation.supervised(system_prompt, self._clock.now())
         self._checkpoints: list[int] = []
+        self._overriding: Deps | None = None
 
     def _begin(self) -> None:
         """With nothing opened yet."""
@@ -149,7 +187,7 @@ class Session(Closable):
         self.portal = self.llm.portal
         self._engine: SessionEngine | None = None
         self._opening = asyncio.Lock()
-        self._finalizer: weakref.finalize[..., Session] | None = None
+        self._finalizer: weakref.finalize[..., Session[Deps]] | None = None
         self._store: tuple[Path, ConversationStore] | None = None
         self._schema_type: AnswerType[Any] | None = None
 
@@ -163,6 +201,7 @@ class Session(Closable):
         returns: None = None,
         tool_choice: Choice = "auto",
         on_event: OnEvent | None = None,
+        deps: Deps | None = None,
     ) -> SessionReply[str]: ...
 
     @overload
@@ -173,6 +212,7 @@ class Session(Closable):
         returns: TypeForm[T],
         tool_choice: Choice = "auto",
         on_event: OnEvent | None = None,
+        deps: Deps | None = None,
     ) -> SessionReply[T]: ...
 
     def ask(
@@ -182,6 +222,7 @@ class Session(Closable):
         returns: Any = None,
         tool_choice: Choice = "auto",
         on_event: OnEvent | None = None,
+        deps: Deps | None = None,
     ) -> SessionReply[Any]:
         """Ask, run the tools that the model calls, and go on until it answers. Without a prompt, go on from here.
 
@@ -191,6 +232,7 @@ class Session(Closable):
                 model with the reasons, `Limits.wrong_answers` times at most.
             tool_choice: "auto", "none", "required" or the name of a tool, for the first reply.
             on_event: A function, plain or async, that is called with each event as it happens.
+            deps: What the tools get besides their arguments, for this prompt, in place of what the session has.
 
         Raises:
             InvalidAnswer: No answer was of the type asked for, or by the `response_schema` of the model.
@@ -198,7 +240,9 @@ class Session(Closable):
             ToolFailed: Under `fail_fast`; the conversation is as it was before the prompt.
             LimitExceeded: Under `on_limit="error"`; the conversation has everything up to there.
         """
-        return self.portal.call(self.ask_async(prompt, returns=returns, tool_choice=tool_choice, on_event=on_event))
+        return self.portal.call(
+            self.ask_async(prompt, returns=returns, tool_choice=tool_choice, on_event=on_event, deps=deps)
+        )
 
     @overload
     async def ask_async(
@@ -208,6 +252,7 @@ class Session(Closable):
         returns: None = None,
         tool_choice: Choice = "auto",
         on_event: OnEvent | None = None,
+        deps: Deps | None = None,
     ) -> SessionReply[str]: ...
 
     @overload
@@ -218,6 +263,7 @@ class Session(Closable):
         returns: TypeForm[T],
         tool_choice: Choice = "auto",
         on_event: OnEvent | None = None,
+        deps: Deps | None = None,
     ) -> SessionReply[T]: ...
 
     async def ask_async(
@@ -227,49 +273,58 @@ class Session(Closable):
         returns: Any = None,
         tool_choice: Choice = "auto",
         on_event: OnEvent | None = None,
+        deps: Deps | None = None,
     ) -> SessionReply[Any]:
         """`ask` for async code."""
         emit = ignore_event if on_event is None else _emitting(on_event)
-        return await self._run_prompt(prompt, tool_choice, emit, returns)
+        return await self._run_prompt(prompt, tool_choice, emit, returns, deps)
 
     @overload
     def stream(
-        self, prompt: Said = None, *, returns: None = None, tool_choice: Choice = "auto"
+        self, prompt: Said = None, *, returns: None = None, tool_choice: Choice = "auto", deps: Deps | None = None
     ) -> SessionStream[str]: ...
 
     @overload
     def stream(
-        self, prompt: Said = None, *, returns: TypeForm[T], tool_choice: Choice = "auto"
+        self, prompt: Said = None, *, returns: TypeForm[T], tool_choice: Choice = "auto", deps: Deps | None = None
     ) -> SessionStream[T]: ...
 
-    def stream(self, prompt: Said = None, *, returns: Any = None, tool_choice: Choice = "auto") -> SessionStream[Any]:
+    def stream(
+        self, prompt: Said = None, *, returns: Any = None, tool_choice: Choice = "auto", deps: Deps | None = None
+    ) -> SessionStream[Any]:
         """Ask, and give the events as they happen: pieces of text, calls, results, progress.
 
         The stream's `text_stream` has only the text, and its `reply` is what `ask` would have returned.
         """
-        return SessionStream(self.stream_async(prompt, returns=returns, tool_choice=tool_choice), self.portal)
+        return SessionStream(
+            self.stream_async(prompt, returns=returns, tool_choice=tool_choice, deps=deps), self.portal
+        )
 
     @overload
     def stream_async(
-        self, prompt: Said = None, *, returns: None = None, tool_choice: Choice = "auto"
+        self, prompt: Said = None, *, returns: None = None, tool_choice: Choice = "auto", deps: Deps | None = None
     ) -> AsyncSessionStream[str]: ...
 
     @overload
     def stream_async(
-        self, prompt: Said = None, *, returns: TypeForm[T], tool_choice: Choice = "auto"
+        self, prompt: Said = None, *, returns: TypeForm[T], tool_choice: Choice = "auto", deps: Deps | None = None
     ) -> AsyncSessionStream[T]: ...
 
     def stream_async(
-        self, prompt: Said = None, *, returns: Any = None, tool_choice: Choice = "auto"
+        self, prompt: Said = None, *, returns: Any = None, tool_choice: Choice = "auto", deps: Deps | None = None
     ) -> AsyncSessionStream[Any]:
         """`stream` for async code."""
-        return AsyncSessionStream(lambda emit: self._run_prompt(prompt, tool_choice, emit, returns))
+        return AsyncSessionStream(lambda emit: self._run_prompt(prompt, tool_choice, emit, returns, deps))
 
     async def _run_prompt(
-        self, prompt: Said, tool_choice: Choice, emit: Emit, returns: Any = None
+        self, prompt: Said, tool_choice: Choice, emit: Emit, returns: Any = None, deps: Any = None
     ) -> SessionReply[Any]:
         answer = self._answer_type(returns)
         engine = await self._opened()
+        if self._overriding is not None:
+            deps = self._overriding
+        if deps is not None:
+            engine.tools.check_deps(deps)
         async with engine.turn():
             self.conversation = engine.briefed(self.conversation)
             start = len(self.conversation)
@@ -279,7 +334,7 @@ class Session(Closable):
                 self.conversation = self.conversation.say(*content, at=self._clock.now())
             try:
                 choice = choice_of(tool_choice)
-                self.conversation = await engine.run(self.conversation, emit, choice, self._follow, answer)
+                self.conversation = await engine.run(self.conversation, emit, choice, self._follow, answer, deps)
             except (ToolFailed, ModelError, LimitExceeded) as error:
                 self._after(error, start)
                 raise
@@ -316,6 +371,15 @@ class Session(Closable):
     def _results(self, conversation: Conversation, start: int) -> tuple[ToolResult, ...]:
         tools = () if self._engine is None else self._engine.tools
         return results_of_tools(conversation.messages[start:], tools)
+
+    @contextlib.contextmanager
+    def override(self, *, deps: Deps) -> Iterator[None]:
+        """For tests: in the `with` block the tools get these dependencies, whatever the session or a prompt gives."""
+        before, self._overriding = self._overriding, deps
+        try:
+            yield
+        finally:
+            self._overriding = before
 
     # ── what was said ────────────────────────────────────────────────────────────────
 
@@ -360,7 +424,7 @@ class Session(Closable):
         self.rollback(start)
         return said.text if isinstance(said, UserMessage) else ""
 
-    def fork(self) -> Session:
+    def fork(self) -> Session[Deps]:
         """Another session that goes on from here by itself, with the same model and tools and a run of its own."""
         forked = copy(self)
         forked._begin()

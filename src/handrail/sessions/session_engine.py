@@ -75,6 +75,8 @@ class SessionSetup:
     journal: Journal | Path | None
     """One that is open, the file of one, or none: then the record is kept in memory as long as the session is open."""
     approver: AnyApprover | None
+    deps: Any
+    """What the tools get besides their arguments."""
     options: SessionOptions
     code: CodeSettings | Literal["service"] | None
     """Where code of the model runs that calls the tools: here, or at the service. None: it calls them itself."""
@@ -102,7 +104,7 @@ class SessionEngine:
         """The ensembles that were prepared for this."""
         options = setup.options
         parts: dict[str, Any] = {key: value for key, value in options.items() if key in _PARTS}
-        self._executor = Executor(tools, approver=setup.approver, journal=journal, **parts)
+        self._executor = Executor(tools, approver=setup.approver, journal=journal, deps=setup.deps, **parts)
         self._code = CodeMode(self._executor, setup.code) if isinstance(setup.code, CodeSettings) else None
         self._runner = Runner(
             setup.model,
@@ -168,10 +170,12 @@ class SessionEngine:
         tool_choice: ToolChoice,
         follow: Follow,
         returns: AnswerType[Any] | None = None,
+        deps: Any = None,
     ) -> Conversation:
         """Run the loop; with `returns`, until the model has given an answer of that type."""
+        context = self._context if deps is None else replace(self._context, deps=deps)
         return await self._runner.run(
-            conversation, self._context, emit, tool_choice=tool_choice, follow=follow, returns=returns
+            conversation, context, emit, tool_choice=tool_choice, follow=follow, returns=returns
         )
 
     async def aclose(self) -> None:

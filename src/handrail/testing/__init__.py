@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from handrail.testing.clock import FixedClock as FixedClock
     from handrail.testing.embedding import WordEmbedder as WordEmbedder
     from handrail.testing.ids import CountedIds as CountedIds
+    from handrail.testing.invocations import invocation as invocation
     from handrail.testing.journal import MemoryJournal as MemoryJournal
     from handrail.testing.loop import LoopClock as LoopClock, SeededLoop as SeededLoop
     from handrail.testing.model import ScriptedModel as ScriptedModel, call as call, text as text
@@ -37,6 +38,7 @@ export_lazily(
         "handrail.testing.clock": "FixedClock",
         "handrail.testing.embedding": "WordEmbedder",
         "handrail.testing.ids": "CountedIds",
+        "handrail.testing.invocations": "invocation",
         "handrail.testing.journal": "MemoryJournal",
         "handrail.testing.loop": "LoopClock SeededLoop",
         "handrail.testing.model": "ScriptedModel call text",

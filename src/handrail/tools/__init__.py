@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from handrail.tools.groups import filtered as filtered, prefixed as prefixed, renamed as renamed
     from handrail.tools.registry import (
         RegisteredTools as RegisteredTools,
+        ToolLike as ToolLike,
         ToolRegistry as ToolRegistry,
         registered as registered,
     )
@@ -35,7 +36,7 @@ export_lazily(
         "handrail.tools.files.build": "build_tool",
         "handrail.tools.files.load": "load_ensemble load_ensembles load_tool",
         "handrail.tools.groups": "filtered prefixed renamed",
-        "handrail.tools.registry": "RegisteredTools ToolRegistry registered",
+        "handrail.tools.registry": "RegisteredTools ToolLike ToolRegistry registered",
         "handrail.tools.sandbox_access": "SandboxAccess",
         "handrail.tools.tool": "Retry Tool",
     },

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, get_origin
 
 from handrail.core.errors import InvalidDefinition
 from handrail.core.invocation import Invocation
@@ -35,9 +35,15 @@ def handler_style(handler: Callable[..., Any], tool: str) -> Style:
             return "named"
         case ("invocation",):
             return "invocation"
-        case (_,) if needed[0].annotation in (Invocation, "Invocation"):
+        case (_,) if _is_invocation(needed[0].annotation):
             return "invocation"
     return "arguments"
+
+
+def _is_invocation(annotation: Any) -> bool:
+    if isinstance(annotation, str):
+        return annotation.partition("[")[0] == "Invocation"
+    return annotation is Invocation or get_origin(annotation) is Invocation
 
 
 def is_async(handler: Callable[..., Any]) -> bool:

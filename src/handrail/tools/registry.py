@@ -9,9 +9,11 @@ import asyncio
 import difflib
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Any, Literal, Self
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 from handrail.core.canonical import digest
+from handrail.core.dependencies import Deps
 from handrail.core.errors import (
     DuplicateEnsemble,
     DuplicateTool,
@@ -105,11 +107,12 @@ class ToolRegistry:
 class RegisteredTools:
     """A fixed set of tools; `digest` names exactly what models were offered."""
 
-    __slots__ = ("_by_name", "_digest", "_index", "_tools")
+    __slots__ = ("_by_name", "_digest", "_index", "_needing", "_tools")
 
     def __init__(self, tools: Iterable[Tool]) -> None:
         self._tools = tuple(tools)
         self._by_name = {name: tool for tool in self._tools for name in (tool.scoped_name, tool.name)}
+        self._needing = tuple(tool for tool in self._tools if tool.deps_type is not None)
         self._digest: str | None = None
         self._index: ToolIndex | None = None
 
@@ -140,6 +143,15 @@ class RegisteredTools:
         except KeyError:
             raise UnknownTool(name, difflib.get_close_matches(name, self._by_name, n=5)) from None
 
+    def check_deps(self, deps: Any) -> None:
+        """Check what a program gives all of them as `Invocation.deps`.
+
+        Raises:
+            UsageError: It is not what one of them needs.
+        """
+        for tool in self._needing:
+            tool.check_deps(deps)
+
     @property
     def definitions(self) -> tuple[ToolDefinition, ...]:
         return tuple(tool.definition for tool in self._tools)
@@ -161,6 +173,18 @@ class RegisteredTools:
 
     def __repr__(self) -> str:
         return f"RegisteredTools({', '.join(tool.scoped_name for tool in self._tools)})"
+
+
+class NamedFunction(Protocol):
+    """A function or a method, and not just anything that can be called: a `Tool` is asked what it needs."""
+
+    __name__: str
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+
+ToolLike = Tool[Deps] | Ensemble | RegisteredTools | NamedFunction | partial[Any]
+"""What stands in a list of tools: `ToolLike[Shop]` is for a session whose dependencies are a `Shop`."""
 
 
 def flattened_tools(tools: Any) -> Iterable[Any]:

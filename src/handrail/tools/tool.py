@@ -6,13 +6,14 @@ import copy
 import inspect
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypedDict, Unpack, overload
+from typing import Any, Concatenate, Generic, Literal, Protocol, TypedDict, Unpack, overload
 
 import msgspec
 
 from handrail.core.canonical import digest
 from handrail.core.confirmation import Locations
-from handrail.core.errors import InvalidArguments, InvalidDefinition, describe_exception
+from handrail.core.dependencies import Deps, Deps_contra, fits, type_name
+from handrail.core.errors import InvalidArguments, InvalidDefinition, UsageError, describe_exception
 from handrail.core.invocation import Invocation
 from handrail.core.jsontext import JSONTextError, parse_object
 from handrail.core.redact import MASK, mask_fields, secret_fields
@@ -22,7 +23,7 @@ from handrail.tools.definition import Binding, ToolDefinition
 from handrail.tools.handlers import Style, handler_style, is_async, without_partials
 from handrail.tools.sandbox_access import SandboxAccess
 from handrail.tools.schema.validator import Validator
-from handrail.tools.types.signature import FunctionShape, read_function
+from handrail.tools.types.signature import FunctionShape, handler_deps_type, read_function
 
 Isolation = Literal["loop", "thread", "process", "sandbox"]
 Locate = Callable[[Mapping[str, Any]], Locations]
@@ -77,8 +78,8 @@ _OF_DEFINITION = frozenset(ToolDefinition.__struct_fields__)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tool:
-    """Everything about one tool, checked and compiled when it is made."""
+class Tool(Generic[Deps_contra]):
+    """Everything about one tool, checked and compiled when it is made. `Tool[Shop]` is one that needs a `Shop`."""
 
     definition: ToolDefinition
     handler: Callable[..., Any]
@@ -112,6 +113,8 @@ class Tool:
     """Whatever it does, it does by calls of other tools, each under a key: then it may run again from its beginning,
     and each of those calls is answered from the record. Its own answers are never reused."""
     ensemble: str | None = None
+    deps_type: Any = None
+    """What it needs as `Invocation.deps`; found from its signature unless given, and None if it needs nothing."""
     shape: FunctionShape | None = field(default=None, repr=False)
 
     validator: Validator = field(init=False, repr=False)
@@ -129,6 +132,7 @@ class Tool:
         compiled: dict[str, Any] = {
             "check_output": self.check_output or ("warn" if schema is not None and schema == inferred else "enforce"),
             "style": self.style or handler_style(self.handler, definition.name),
+            "deps_type": self.deps_type or (self.shape.deps_type if self.shape else handler_deps_type(self.handler)),
             "isolation": self.isolation or ("loop" if is_async(self.handler) else "thread"),
             "validator": Validator(definition.input_schema, f"the arguments of {definition.name!r}"),
             "output_validator": None
@@ -147,6 +151,12 @@ class Tool:
         if self.sandbox is not None and self.isolation != "sandbox":
             raise InvalidDefinition(
                 f"{self.name!r} says what it may use in a sandbox, but runs in none; give it isolation='sandbox' too"
+            )
+
+        if self.deps_type is not None and self.isolation in ("process", "sandbox"):
+            raise InvalidDefinition(
+                f"{self.name!r} runs in another process and needs dependencies ({type_name(self.deps_type)}), which "
+                "cannot cross to it; use isolation='thread', or let the function open what it needs itself"
             )
 
     @classmethod
@@ -282,6 +292,22 @@ class Tool:
                     raise InvalidArguments(f"{name}: {describe_exception(error)}") from error
         return converted
 
+    def check_deps(self, deps: Any) -> None:
+        """Check what a program gives its tools as `Invocation.deps`.
+
+        Raises:
+            UsageError: It is not what this tool needs.
+        """
+        if self.deps_type is None or fits(deps, self.deps_type):
+            return
+        needed = type_name(self.deps_type)
+        if deps is None:
+            how = f"none are given; write Session(…, deps={needed}(…)) or Executor(…, deps=…)"
+        else:
+            given = type(deps).__qualname__
+            how = f"is given {given}; give all tools one object that each can use, or let this one take a Protocol"
+        raise UsageError(f"tool {self.name!r} needs dependencies of the type {needed}, and {how}")
+
     def start(self, invocation: Invocation, arguments: dict[str, Any]) -> Any:
         """Call the handler in its style: the value, or the awaitable that gives it. Only the executor does this."""
         match self.style:
@@ -309,10 +335,23 @@ def schema_defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {name: sub["default"] for name, sub in properties.items() if isinstance(sub, dict) and "default" in sub}
 
 
+class ToolDecorator(Protocol):
+    """What `@tool(…)` is. Type checkers follow the dependencies of a function whose first parameter has their type."""
+
+    @overload
+    def __call__(self, function: Callable[Concatenate[Invocation[Deps], ...], Any], /) -> Tool[Deps]: ...
+    @overload
+    def __call__(self, function: Callable[..., Any], /) -> Tool: ...
+
+
+@overload
+def tool(
+    function: Callable[Concatenate[Invocation[Deps], ...], Any], /, **options: Unpack[ToolOptions]
+) -> Tool[Deps]: ...
 @overload
 def tool(function: Callable[..., Any], /, **options: Unpack[ToolOptions]) -> Tool: ...
 @overload
-def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(**options: Unpack[ToolOptions]) -> ToolDecorator: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOptions]) -> Any:
     """Make a tool of a function: `@tool`, or `@tool(side_effects=True, timeout=5)`."""
     check_keyword_names("tool", options, ToolOptions.__annotations__)

@@ -137,7 +137,7 @@ class WorkerProcess:
     def _run(self, job: WorkerJob) -> Output:
         self._prepare(job)
         tool = self._tool(job)
-        invocation = Invocation(
+        invocation = _WorkerInvocation(
             ToolCall(job.call_id, job.tool_name, job.arguments),
             job.arguments,
             job.context,
@@ -177,6 +177,16 @@ def _found(target: HandlerTarget) -> Any:
         where = target.file or target.module
         why = f"{target.qualname!r} of {where!r} could not be imported in a worker process: {describe_exception(error)}"
         raise ToolError("not_importable", why) from error
+
+
+class _WorkerInvocation(Invocation[Any]):
+    """An invocation without what only the host's process has."""
+
+    __slots__ = ()
+
+    @property
+    def deps(self) -> NoReturn:
+        raise ToolError("not_available", "dependencies cannot cross to another process; use isolation='thread'")
 
 
 async def _no_nested(name: str, arguments: dict[str, Any], scopes: tuple[str, ...] | None, key: str) -> ToolResult:

@@ -148,6 +148,7 @@ def encode_job(
         token=None,
         held=(),  # live objects; a worker makes no calls of its own, so nobody there asks for them
         raised=None,
+        deps=None,
         auxdata={key: value for key, value in invocation.context.auxdata.items() if not isinstance(value, LiveObject)},
         namespace=dict(invocation.context.namespace),
     )

@@ -81,6 +81,7 @@ class ToolExecutor(ClosedOnExit):
         confirmation_seconds: float | None = 300.0,
         interactive: bool = False,
         journal: Journal | None = None,
+        deps: Any = None,
         new_id: NewId = new_id,
     ) -> None:
         """`tools` are definitions, dicts of them, names of built-in ones, or tools and functions that run themselves.
@@ -121,6 +122,7 @@ class ToolExecutor(ClosedOnExit):
             policy=policy,
             approver=self._confirmations,
             journal=journal,
+            deps=deps,
             new_id=new_id,
         )
 

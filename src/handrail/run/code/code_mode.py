@@ -84,8 +84,10 @@ class CodeSettings:
 class _RunInterpreter:
     """The interpreter of one run."""
 
-    def __init__(self, notebook: InterpreterNotebook[ToolBridge], carried: CallVolume) -> None:
+    def __init__(self, notebook: InterpreterNotebook[ToolBridge], context: Context, carried: CallVolume) -> None:
         self.notebook = notebook
+        self.context = context
+        """That of the latest call, for code that runs again."""
         self.carried = carried
         self.turn = asyncio.Lock()
         """One piece of code at a time: they share their variables."""
@@ -170,8 +172,10 @@ class CodeMode(ClosedOnExit):
 
     def _run(self, context: Context) -> _RunInterpreter:
         id = self._id(context)
+        here = replace(context, deadline=None)
         if id not in self._runs:
-            self._runs[id] = self._begun(id, context)
+            self._runs[id] = self._begun(id, here)
+        self._runs[id].context = here
         return self._runs[id]
 
     def _id(self, context: Context) -> str:
@@ -187,10 +191,9 @@ class CodeMode(ClosedOnExit):
 
     def _begun(self, id: str, context: Context) -> _RunInterpreter:
         async def recall(call_id: str) -> ReplayCaller:
-            known = await self._executor.runs.begun_calls(here)
-            return ReplayCaller(self._executor, here, call_id, known)
+            known = await self._executor.runs.begun_calls(run.context)
+            return ReplayCaller(self._executor, run.context, call_id, known)
 
-        here = replace(context, deadline=None)
         source = "\n".join((CALL, SOURCE, *(function_source(tool, name) for name, tool in self._functions.items())))
         notebook = InterpreterNotebook[ToolBridge](
             self._sandbox,
@@ -200,7 +203,8 @@ class CodeMode(ClosedOnExit):
             bridge=self._bridge,
             recall=recall,
         )
-        return _RunInterpreter(notebook, CallVolume(self._code.limits.calls_bytes))
+        run = _RunInterpreter(notebook, context, CallVolume(self._code.limits.calls_bytes))
+        return run
 
     def _bridge(self, caller: CodeCaller, call_id: str) -> ToolBridge:
         return ToolBridge(caller, self._wire, self._known, self._code.limits.host_calls, self._find)

@@ -47,6 +47,8 @@ class FunctionShape:
     """For the parameters whose JSON is not yet the value."""
     injected: str | None = None
     """The parameter that gets the `Invocation`; no schema shows it."""
+    deps_type: Any = None
+    """What that `Invocation` says of its `deps`; None is nothing."""
     extra_converter: Convert | None = None
     """For each argument that goes to `**kwargs`."""
 
@@ -71,6 +73,7 @@ def read_function(function: Callable[..., Any]) -> FunctionShape:
         output_schema=_output_schema(signature.return_annotation, source),
         converters=reader.converters,
         injected=reader.injected,
+        deps_type=reader.deps_type,
         extra_converter=reader.extra_converter,
     )
 
@@ -81,6 +84,7 @@ class _SignatureReader:
     def __init__(self, name: str, source: Callable[..., Any], words: dict[str, str], bound: frozenset[str]) -> None:
         self.converters: dict[str, Convert] = {}
         self.injected: str | None = None
+        self.deps_type: Any = None
         self.extra: dict[str, Any] | None = None
         self.extra_converter: Convert | None = None
         self._name = name
@@ -114,6 +118,7 @@ class _SignatureReader:
             hint = resolve_annotation(hint, self._source)
         if _is_invocation(hint):
             self._inject(parameter)
+            self.deps_type = deps_type_of(hint)
             return
         match parameter.kind:
             case Parameter.POSITIONAL_ONLY:
@@ -217,7 +222,28 @@ def _unannotated(default: Any) -> Node:
 
 def _is_invocation(hint: Any) -> bool:
     members = [member for member in _members(hint) if member is not type(None)]
-    return bool(members) and all(isinstance(member, type) and issubclass(member, Invocation) for member in members)
+    kinds = [typing.get_origin(member) or member for member in members]
+    return bool(kinds) and all(isinstance(kind, type) and issubclass(kind, Invocation) for kind in kinds)
+
+
+def handler_deps_type(handler: Callable[..., Any]) -> Any:
+    """What a handler of any style says of `deps` where it takes an `Invocation[…]`; None if that is nothing.
+
+    Raises:
+        InvalidDefinition: The type is not there at run time.
+    """
+    source = _source(handler)
+    for name, hint in getattr(source, "__annotations__", {}).items():
+        if name != "return" and "Invocation[" in (hint if isinstance(hint, str) else repr(hint)):
+            return deps_type_of(resolve_annotation(hint, source))
+    return None
+
+
+def deps_type_of(hint: Any) -> Any:
+    """What an `Invocation[…]` says of its `deps`; None if that is nothing, or anything will do."""
+    said = (typing.get_args(member) for member in _members(hint))
+    found = next((each[0] for each in said if each), None)
+    return None if found in (Any, object, type(None)) else found
 
 
 def _members(hint: Any) -> tuple[Any, ...]:

@@ -1,0 +1,126 @@
+"""What type checkers know of dependencies: mypy reads this with `make check`, and running it shows that it holds.
+
+Each `type: ignore` stands where a checker refuses what is wrong; one that is not needed any more fails the check.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, assert_type
+
+import pytest
+
+from handrail import Ensemble, Invocation, Session, Tool, tool
+from handrail.core.errors import UsageError
+from handrail.testing import ScriptedModel, invocation, text
+from handrail.tools import ToolLike
+
+
+@dataclass
+class Shop:
+    name: str
+
+
+@dataclass
+class Market(Shop):
+    stalls: int = 3
+
+
+class Library:
+    pass
+
+
+class HasName(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+@tool
+def tell(invocation: Invocation[Shop], times: int = 1) -> str:
+    return assert_type(invocation.deps, Shop).name * times
+
+
+@tool(timeout=3)
+async def tell_later(invocation: Invocation[HasName]) -> str:
+    return assert_type(invocation.deps.name, str)
+
+
+@tool
+def borrow(invocation: Invocation[Library], title: str) -> str:
+    return title
+
+
+@tool
+def last(times: int, invocation: Invocation[Shop]) -> str:
+    return invocation.deps.name * times
+
+
+@tool
+def plain(times: int) -> int:
+    return times
+
+
+@tool
+def anything(value: Any) -> str:
+    return str(value)
+
+
+def function(times: int) -> int:
+    return times
+
+
+def model() -> ScriptedModel:
+    return ScriptedModel(*[[text("Hello.")]] * 3)
+
+
+def test_a_tool_says_what_it_needs() -> None:
+    assert_type(tell, Tool[Shop])
+    assert_type(tell_later, Tool[HasName])
+    assert_type(last, Tool[Any])  # a checker follows the first parameter
+    assert_type(plain, Tool[Any])
+    assert_type(anything, Tool[Any])
+    assert tell(invocation(Shop("A")), times=2) == "AA"
+    assert_type(invocation(Shop("A")), Invocation[Shop])
+
+
+def test_a_session_says_what_it_gives() -> None:
+    tools = [tell, tell_later, last, plain, anything, function, partial(function, 1).func, Ensemble("group")]
+    with Session(model(), tools=[tell, tell_later, last, plain, anything], deps=Shop("A")) as session:
+        assert_type(session, Session[Shop])
+        assert_type(session.fork(), Session[Shop])
+        session.ask("?", deps=Market("B"))
+    with Session(model(), tools=[tell, function, Ensemble("group")], deps=Market("A")) as market:
+        assert_type(market, Session[Market])
+    with Session(model(), tools=[plain, function]) as none:
+        assert_type(none, Session[None])
+    assert len(tools) == 8
+
+
+def made() -> Session:
+    """A session of anything, as programs write that do not use dependencies."""
+    return Session(model(), tools=[plain])
+
+
+def of_shops(*tools: ToolLike[Shop]) -> Session[Shop]:
+    return Session(model(), tools=tools, deps=Shop("A"))
+
+
+def test_lists_of_tools_say_it_too() -> None:
+    both = [tell, tell_later]
+    with Session(model(), tools=both, deps=Shop("A")), of_shops(tell, plain, function), made():
+        pass
+
+
+def test_a_checker_refuses_what_the_session_refuses() -> None:
+    with pytest.raises(UsageError):
+        Session(model(), tools=[tell])  # type: ignore[list-item]
+    with pytest.raises(UsageError):
+        Session(model(), tools=[tell, borrow], deps=Shop("A"))  # type: ignore[list-item]
+    with pytest.raises(UsageError):
+        of_shops(borrow)  # type: ignore[arg-type]
+    with Session(model(), tools=[tell], deps=Shop("A")) as session:
+        with pytest.raises(UsageError):
+            session.ask("?", deps=Library())  # type: ignore[call-overload]
+        with pytest.raises(UsageError), session.override(deps=Library()):  # type: ignore[arg-type]
+            session.ask("?")
