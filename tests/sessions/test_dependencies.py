@@ -169,7 +169,7 @@ def test_others_in_a_prompt_are_refused_before_anything_is_asked() -> None:
     with Session(asks("17"), tools=[find_order], deps=umbrella()) as session:
         for wrong in (Library(), 3):
             with pytest.raises(UsageError, match="needs dependencies of the type Shop"):
-                session.ask("?", deps=wrong)  # type: ignore[arg-type]
+                session.ask("?", deps=wrong)  # type: ignore[call-overload]
             with pytest.raises(UsageError, match="needs dependencies of the type Shop"), session.override(deps=wrong):  # type: ignore[arg-type]
                 session.ask("?")
         assert len(session.conversation) == 0
@@ -193,7 +193,7 @@ def test_a_subclass_or_whatever_has_the_members_will_do() -> None:
 def test_a_tool_in_a_process_of_its_own_cannot_have_them() -> None:
     for isolation in ("process", "sandbox"):
         with pytest.raises(InvalidDefinition) as refused:
-            tool(isolation=isolation)(find_order.handler)  # type: ignore[arg-type]
+            tool(isolation=isolation)(find_order.handler)
         assert str(refused.value) == (
             "'find_order' runs in another process and needs dependencies (Shop), which cannot cross to it; "
             "use isolation='thread', or let the function open what it needs itself"
@@ -370,7 +370,7 @@ async def test_what_was_answered_with_some_is_no_answer_with_others() -> None:
         ]
         assert boots.asked == ["17"]
         at_once = (found("4", boots), found("5", Shop({"17": "hat"})), found("6", None), found("7", boots))
-        assert await asyncio.gather(*at_once) == ["boots", "hat", "umbrella", "boots"]
+        assert list(await asyncio.gather(*at_once)) == ["boots", "hat", "umbrella", "boots"]
 
 
 async def test_two_sessions_at_once_keep_theirs_apart() -> None:
