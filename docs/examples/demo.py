@@ -83,6 +83,8 @@ async def show(event: Event) -> None:
         case CallSettled(result=ToolResult() as result):
             mark, colour = ("✓", "green") if result.outcome == "ok" else ("✗", "red")
             console.print(f"  [{colour}]{mark}[/] {result.text}  [dim]{result.duration_us / 1000:.1f} ms[/]")
+        case _:
+            pass
 
 
 async def main() -> None:

@@ -6,7 +6,7 @@ The programs beside this one put the same replies to each framework. It needs no
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
@@ -35,11 +35,11 @@ class Service:
         """Calls of the last request that have no result. A real service answers such a request with 400."""
         last = self.asked[-1]
         calls = [call["id"] for message in last for call in message.get("tool_calls") or ()]
-        return len(calls) - sum(message["role"] == "tool" for message in last)
+        return len(calls) - len([message for message in last if message["role"] == "tool"])
 
 
 @contextmanager
-def model(*replies: list[Call], same_id: bool = False, for_ever: bool = False) -> Iterator[Service]:
+def model(*replies: list[Call], same_id: bool = False, for_ever: bool = False) -> Generator[Service]:
     """One reply a request: some calls. Then, or if no tools are offered, it says "done"."""
     service, left, numbers = Service(), list(replies), count(1)
 

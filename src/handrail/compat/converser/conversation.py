@@ -244,9 +244,9 @@ class InvocationsProcessor:
         return Invoker.of(found.tool, self._ensembles.get(found.ensemble or ""), found.executor)
 
     async def execute(
-        self, invocations: Iterable[InvocationCanister], context: CallContext = CallContext()
+        self, invocations: Iterable[Canister], context: CallContext = CallContext()
     ) -> list[ResultCanister]:
-        """Run them; the results are in their order, and errors are results."""
+        """Run those that are invocations; the results are in their order, and errors are results."""
         wanted = [each for each in to_messages(invocations) if isinstance(each, InvocationMessage)]
         results = to_canisters(await self._inner.execute_invocations(wanted, context))
         return [each for each in results if isinstance(each, ResultCanister)]
