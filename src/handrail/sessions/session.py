@@ -125,7 +125,7 @@ class Session(Closable, Generic[Deps]):
 
     def __init__(
         self,
-        provider: LLM | Model,
+        provider: LLM | Model | str,
         *,
         system_prompt: str | None = None,
         tools: Iterable[Any] = (),
@@ -137,7 +137,7 @@ class Session(Closable, Generic[Deps]):
     ) -> None:
         """
         Args:
-            provider: A model, or an `LLM` that is its owner's to close.
+            provider: The name of a model, as `create_llm` takes it; a model; or an `LLM` that is its owner's to close.
             system_prompt: What the model is told first.
             tools: Functions, tools, ensembles and registered sets.
             journal: An open one, or the file of one. Without it the record is kept in memory.
@@ -153,7 +153,7 @@ class Session(Closable, Generic[Deps]):
             UsageError: Something cannot be used as it is, or a tool needs other dependencies.
         """
         check_keyword_names("Session", options, keyword_names(Session) | SessionOptions.__annotations__.keys())
-        self._provider = provider
+        self._provider = _created(provider) if isinstance(provider, str) else provider
         if run := options.get("context", Context()).run:
             raise UsageError(f"a session has its own run and cannot be {run!r}; leave it out of the context")
         self._begin()
@@ -475,8 +475,14 @@ class Session(Closable, Generic[Deps]):
 
     def close(self) -> None:
         self.portal.call(self.aclose())
-        if self.llm is not self._provider:
+        if self._closes_model or self.llm is not self._provider:
             self.portal.close()
+
+
+def _created(name: str) -> LLM:
+    from handrail.sessions.create import create_llm  # the services load when one is asked for by its name
+
+    return create_llm(name)
 
 
 def _checked(code: bool | CodeSettings | Literal["service"], model: Model) -> CodeSettings | Literal["service"] | None:
