@@ -13,13 +13,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.turns.homes import PEERS, python
+from bench.turns.homes import PEERS, PROGRAMS, python
 from bench.turns.processes import Lost
 
 
 def main() -> int:
-    with ThreadPoolExecutor(len(PEERS)) as together:
-        lost = [why for why in together.map(_made, PEERS) if why]
+    wanted = (*PEERS, *PROGRAMS)
+    with ThreadPoolExecutor(len(wanted)) as together:
+        lost = [why for why in together.map(_made, wanted) if why]
     for why in lost:
         print(why, file=sys.stderr)
     return 1 if lost else 0

@@ -25,6 +25,9 @@ OWN = (
     "handrail_search",
 )
 PEERS = ("pydantic_ai", "openai_agents", "langchain", "litellm")
+PROGRAMS = ("pydantic_ai_programs",)
+"""Peers with what programs of the docs need besides: MCP and a web server. Nothing is measured there."""
+_PINNED = (*PEERS, *PROGRAMS)
 _PINS = ROOT / "bench" / "peers"
 _WEIGHED = {
     "by_hand": ["-c", str(ROOT / "constraints.txt"), "aiohttp"],
@@ -43,7 +46,7 @@ def python(name: str) -> Path:
     Raises:
         Lost: Its environment cannot be made.
     """
-    return _environment(name) if name in PEERS else Path(sys.executable)
+    return _environment(name) if name in _PINNED else Path(sys.executable)
 
 
 def megabytes(name: str) -> float | None:
@@ -73,7 +76,7 @@ def _environment(name: str) -> Path:
 
 
 def _mark(name: str) -> str:
-    source = _PINS / f"{name}.txt" if name in PEERS else ROOT / "pyproject.toml"
+    source = _PINS / f"{name}.txt" if name in _PINNED else ROOT / "pyproject.toml"
     return sha256(source.read_bytes()).hexdigest()
 
 

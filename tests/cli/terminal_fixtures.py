@@ -8,7 +8,7 @@ import re
 import select
 import subprocess
 import termios
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.approved import approve
@@ -128,8 +128,10 @@ def dialogue(arguments: Sequence[str], *steps: tuple[str, str], **env: str) -> t
     return program_dialogue(command(*arguments), *steps, **env)
 
 
-def program_dialogue(argv: Sequence[str], *steps: tuple[str, str], **env: str) -> tuple[int, str]:
-    """The same with any program."""
+def program_dialogue(
+    argv: Sequence[str], *steps: tuple[str, str | Callable[[], object]], **env: str
+) -> tuple[int, str]:
+    """The same with any program. What is done when a prompt has appeared may be a function, too."""
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (40, 120))
     quiet = {"TERM": "dumb", "VISUAL": "", "EDITOR": "", **env}
@@ -147,8 +149,12 @@ def program_dialogue(argv: Sequence[str], *steps: tuple[str, str], **env: str) -
             shown += piece
             while left and (at := shown.find(left[0][0].encode(), looked)) >= 0:
                 looked = at + len(left[0][0])
-                last = left.pop(0)[1]
-                _type(ours, process.pid, last)
+                action = left.pop(0)[1]
+                last = action if isinstance(action, str) else ""
+                if isinstance(action, str):
+                    _type(ours, process.pid, action)
+                else:
+                    action()
     os.close(ours)
     assert not left, f"never saw {left[0][0]!r} in {shown.decode()!r}"
     return process.returncode, _STYLES.sub("", shown.decode().replace("\r\n", "\n"))

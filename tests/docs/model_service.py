@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
@@ -36,6 +36,8 @@ from tests.wires.wire_table import WIRES
 _NAMED = re.compile(r"<!-- service: (?P<name>[\w-]+) -->")
 _NUMBER = re.compile(r"\d+")
 _NAME = re.compile(r"(?<=\w )[A-Z]\w+")
+Answer = Callable[[UnderstoodRequest, str], ScriptedReply]
+"""What is said to a request; the text is an id for the next call."""
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "nobody", "AWS_SECRET_ACCESS_KEY": "nothing", "AWS_REGION": "eu-central-1"}
 
 
@@ -67,9 +69,14 @@ def point_service_at(name: str, url: str, patch: pytest.MonkeyPatch) -> None:
 
 
 @contextmanager
-def local_model_service() -> Iterator[str]:
-    """The address of a clerk, with the name of a wire as the first part of each path."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler())
+def local_model_service(answer: Answer | None = None, midway: Callable[[], object] | None = None) -> Iterator[str]:
+    """The address of a clerk, with the name of a wire as the first part of each path.
+
+    Args:
+        answer: What is said to a request, in place of what the clerk says.
+        midway: Called when half of a streamed text has been sent; the other half waits for its return.
+    """
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(answer or reply, midway))
     Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"
@@ -107,7 +114,7 @@ def _arguments(offer: OfferedTool, asked: str) -> dict[str, Any]:
     return found
 
 
-def _handler() -> type[BaseHTTPRequestHandler]:
+def _handler(answer: Answer, midway: Callable[[], object] | None) -> type[BaseHTTPRequestHandler]:
     numbers = count(1)
 
     class Handler(BaseHTTPRequestHandler):
@@ -121,18 +128,23 @@ def _handler() -> type[BaseHTTPRequestHandler]:
                 heard = wire.hear(
                     WireHttpRequest(self.path.removeprefix(f"/{wire.name}{wire.root}"), headers, json.loads(data))
                 )
-                said = reply(heard, wire.gives_ids.format(next(numbers)))
+                said = answer(heard, wire.gives_ids.format(next(numbers)))
             except Exception as wrong:  # the program that asked shows it
                 self._send(400, "application/json", json.dumps({"error": {"message": repr(wrong)}}).encode())
                 return
-            self._send(200, *_written(wire, said, heard.streams))
+            wait = midway if heard.streams and said.text and not said.calls else None
+            self._send(200, *_written(wire, said, heard.streams), wait)
 
-        def _send(self, status: int, kind: str, data: bytes) -> None:
+        def _send(self, status: int, kind: str, data: bytes, wait: Callable[[], object] | None = None) -> None:
             self.send_response(status)
             self.send_header("content-type", kind)
             self.send_header("content-length", str(len(data)))
             self.end_headers()
-            self.wfile.write(data)
+            half = data.index(b"\n\n", len(data) // 2) if wait else 0
+            self.wfile.write(data[:half])
+            if wait:
+                wait()
+            self.wfile.write(data[half:])
 
         def log_message(self, format: str, *arguments: object) -> None: ...
 
