@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import runpy
 import sys
+from unittest.mock import patch
 
 from msgspec.structs import replace
 
@@ -11,5 +12,5 @@ from handrail.models.services import SERVICES
 
 if __name__ == "__main__":
     _, address, *sys.argv = sys.argv
-    SERVICES["openai"] = replace(SERVICES["openai"], base_url=address)
-    runpy.run_path(sys.argv[0], run_name="__main__")
+    with patch.dict(SERVICES, openai=replace(SERVICES["openai"], base_url=address)):
+        runpy.run_path(sys.argv[0], run_name="__main__")

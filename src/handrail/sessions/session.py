@@ -98,7 +98,7 @@ class Session(Closable, Generic[Deps]):
     @overload
     def __init__(
         self: Session[None],
-        provider: LLM | Model,
+        provider: LLM | Model | str,
         *,
         system_prompt: str | None = None,
         tools: Iterable[ToolLike[None]] = (),
@@ -112,7 +112,7 @@ class Session(Closable, Generic[Deps]):
     @overload
     def __init__(
         self,
-        provider: LLM | Model,
+        provider: LLM | Model | str,
         *,
         system_prompt: str | None = None,
         tools: Iterable[ToolLike[Deps]] = (),
