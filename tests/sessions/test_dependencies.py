@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from mcp import Client
 
 from handrail import (
+    RLM,
     CapabilityBus,
     Context,
     Conversation,
@@ -20,11 +22,15 @@ from handrail import (
     Session,
     ToolCall,
     ToolExecutor,
+    execute_tools,
     tool,
 )
 from handrail.core.errors import InvalidDefinition, ModelError, UsageError
 from handrail.events import CallIntended
 from handrail.journal import SqliteJournal
+from handrail.mcp.server.build import build_mcp_server
+from handrail.mcp.server.client_approver import ClientApprover
+from handrail.mcp.server.definition import McpServerDefinition
 from handrail.run import conversation_of
 from handrail.sync import BlockingExecutor
 from handrail.testing import MemoryJournal, RecordedTools, ScriptedModel, call, invocation, text
@@ -152,7 +158,7 @@ def test_a_session_without_them_is_refused_when_it_is_made() -> None:
         Session(asks(), tools=[find_order])  # type: ignore[list-item]
     assert str(refused.value) == (
         "tool 'find_order' needs dependencies of the type Shop, and none are given; "
-        "write Session(…, deps=Shop(…)) or Executor(…, deps=…)"
+        "a program gives them by Session(…, deps=…), Executor(…, deps=…) and the like"
     )
 
 
@@ -317,6 +323,30 @@ async def test_an_ensemble_and_a_nested_call_have_them() -> None:
 def test_a_blocking_executor_has_them() -> None:
     with BlockingExecutor([find_order], deps=umbrella()) as executor:
         assert executor.invoke(ToolCall("1", "find_order", {"id": "17"})).content == "umbrella"
+
+
+async def test_custom_tools_of_an_rlm_have_them() -> None:
+    code = [text("```repl\nfound = find_order(id='17')\nFINAL_VAR('found')\n```")]
+    async with RLM(ScriptedModel(code), custom_tools={"find_order": find_order}, deps=umbrella()) as rlm:
+        assert (await rlm.acompletion("Which order is 17?")).response == "umbrella"
+    with pytest.raises(UsageError, match="needs dependencies of the type Shop"):
+        RLM(ScriptedModel(), custom_tools={"find_order": find_order})
+
+
+async def test_tools_that_are_served_by_mcp_have_those_of_the_executor() -> None:
+    async with Executor([find_order], deps=umbrella()) as executor:
+        served = McpServerDefinition(
+            name="shop", version="1", tools=lambda: executor.tools, invoker=executor, asker=ClientApprover()
+        )
+        async with Client(build_mcp_server(served), cache=None) as client:
+            assert "umbrella" in repr((await client.call_tool("find_order", {"id": "17"})).content)
+            (listed,) = (await client.list_tools()).tools
+            assert listed.input_schema["properties"].keys() == {"id"}
+
+
+def test_calls_run_by_hand_are_refused_clearly() -> None:
+    with pytest.raises(UsageError, match="needs dependencies of the type Shop, and none are given"):
+        execute_tools([ToolCall("1", "find_order", {"id": "17"})], {"find_order": find_order})
 
 
 async def test_tools_on_a_bus_have_those_of_the_bus() -> None:

@@ -118,6 +118,7 @@ class RlmRun:
             (cells.tool(), *asking, *custom),
             policy=setup.policy,
             approver=setup.approver,
+            deps=setup.deps,
             journal=setup.journal,
             tracer=setup.tracer,
             clock=setup.clock,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from handrail.core.errors import UsageError
 from handrail.core.ids import NewId, new_id
@@ -19,6 +19,7 @@ from handrail.rlm.query.queries import OnRequest
 from handrail.rlm.watchers import SafeWatcher
 from handrail.run.single_run import OnWait
 from handrail.sandbox.port import ReplLimits
+from handrail.tools.ensemble import Ensemble
 
 
 class RlmRunOptions(TypedDict, total=False):
@@ -35,6 +36,8 @@ class RlmRunOptions(TypedDict, total=False):
     """Turns in a row whose code fails."""
     policy: Policy
     approver: AnyApprover | None
+    deps: Any
+    """What custom tools get as `Invocation.deps`, those of children too."""
     on_wait: OnWait
     """When a call of code waits for a person: `tell` the code, by an exception; or `pause` the run there. Its
     completion is then `partial`, and once the word was given the run is taken up at this very call."""
@@ -67,6 +70,7 @@ class RlmSetup:
     journal: Journal | None = None
     policy: Policy = field(default_factory=Policy)
     approver: AnyApprover | None = None
+    deps: Any = None
     on_wait: OnWait = "tell"
     tracer: Tracer | None = None
     state: Path | None = None
@@ -79,6 +83,9 @@ class RlmSetup:
         for name in ("max_depth", "max_iterations", "max_errors", "sub_window", "concurrency"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise UsageError(f"{name} must be at least 1, not {value!r}")
+        for item in (*self.custom.tools, *self.custom_sub.tools):
+            for tool in item.tools if isinstance(item, Ensemble) else (item,):
+                tool.check_deps(self.deps)
 
     @property
     def has_children(self) -> bool:

@@ -302,7 +302,7 @@ class Tool(Generic[Deps_contra]):
             return
         needed = type_name(self.deps_type)
         if deps is None:
-            how = f"none are given; write Session(…, deps={needed}(…)) or Executor(…, deps=…)"
+            how = "none are given; a program gives them by Session(…, deps=…), Executor(…, deps=…) and the like"
         else:
             given = type(deps).__qualname__
             how = f"is given {given}; give all tools one object that each can use, or let this one take a Protocol"

@@ -1,0 +1,23 @@
+from dataclasses import dataclass
+
+from handrail import Invocation, Session, create_llm, tool
+
+
+@dataclass
+class Shop:
+    user: str
+    orders: dict[int, str]
+
+
+@tool
+def find_order(invocation: Invocation[Shop], number: int) -> str:
+    """Find an order by its number."""
+    return f"Order {number} of {invocation.deps.user}: {invocation.deps.orders[number]}."
+
+
+ada = Shop("Ada", {17: "on its way"})
+with create_llm("openai:gpt-4.1") as llm, Session(llm, tools=[find_order], deps=ada) as session:
+    print(session.ask("Where is order 17?"))
+
+    with session.override(deps=Shop("a test", {17: "made of paper"})):
+        print(session.ask("Where is order 17?"))
