@@ -99,6 +99,7 @@ def test_what_may_be_of_the_type_is_taken(value: Any, hint: Any) -> None:
         (None, Cat),
         (object(), Named),
         (SimpleNamespace(name="Tom"), Named),
+        (SimpleNamespace(greet=print), Named),
         ("3", Cat | int),
         ("3", Annotated[int, "how many"]),
         ([], dict[str, str]),

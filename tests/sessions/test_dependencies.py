@@ -9,6 +9,9 @@ from typing import Any, Protocol
 
 import pytest
 from mcp import Client
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from handrail import (
     RLM,
@@ -33,6 +36,7 @@ from handrail.mcp.server.client_approver import ClientApprover
 from handrail.mcp.server.definition import McpServerDefinition
 from handrail.run import conversation_of
 from handrail.sync import BlockingExecutor
+from handrail.telemetry import OtelTracer
 from handrail.testing import MemoryJournal, RecordedTools, ScriptedModel, call, invocation, text
 from handrail.tools import Tool
 
@@ -234,6 +238,17 @@ async def test_neither_the_model_nor_the_record_sees_them() -> None:
         assert "umbrella" in repr(shown)
         assert "hunter2" not in repr(shown)
         assert "Shop" not in repr(shown)
+
+
+async def test_neither_traces_nor_logs_see_them(caplog: pytest.LogCaptureFixture) -> None:
+    kept, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(kept))
+    async with Executor([find_order], deps=umbrella(), tracer=OtelTracer(provider)) as executor:
+        done = await Runner(asks("17", "no such order"), executor).run(Conversation().say("?"))
+    spans = [span.to_json() for span in kept.get_finished_spans()]
+    assert "KeyError" in repr(done) and "find_order" in caplog.text and "find_order" in repr(spans)
+    for shown in (done, caplog.text, spans):
+        assert "hunter2" not in repr(shown)
 
 
 def test_a_tool_without_a_word_on_their_type_gets_them_too() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
@@ -54,8 +54,10 @@ def type_name(hint: Any) -> str:
 
 def _members(protocol: type) -> set[str]:
     """What a protocol asks for by name; its operators are left to type checkers."""
-    bases = [base for base in protocol.__mro__ if getattr(base, "_is_protocol", False)]
-    names = {name for base in bases for name in (*vars(base), *vars(base).get("__annotations__", ()))}
+    names: Iterable[str] | None = getattr(protocol, "__protocol_attrs__", None)
+    if names is None:  # before Python 3.12
+        bases = [base for base in protocol.__mro__ if getattr(base, "_is_protocol", False)]
+        names = [name for base in bases for name in (*vars(base), *vars(base).get("__annotations__", ()))]
     return {name for name in names if not name.startswith("_")}
 
 
