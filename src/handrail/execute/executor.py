@@ -111,7 +111,7 @@ class Executor(ClosedOnExit):
                 f"a tool of yours is called {tool.name!r}, the name of one that is needed beside so many others;"
                 f" rename it, or let every turn offer all tools: Offering(most={len(self.tools)})"
             )
-        self.runs.include(RegisteredTools((*self.tools, tool)))
+        self.runs.include(self.tools.with_tool(tool))
         self._take_in((tool,))
 
     def renew(self, tools: RegisteredTools) -> None:
@@ -125,8 +125,8 @@ class Executor(ClosedOnExit):
     def _take_in(self, tools: Iterable[Tool]) -> None:
         for tool in tools:
             check_isolation(tool)
-            if tool not in self._deduplicators:
-                kind = tool.deduplicator or self.policy.deduplicator
+            kind = tool.deduplicator or self.policy.deduplicator
+            if kind is not None and tool not in self._deduplicators:
                 self._deduplicators[tool] = create_deduplicator(kind, embedder=self._embedder, clock=self._clock)
 
     async def invoke(self, call: ToolCall, context: Context = Context(), emit: Emit = ignore_event) -> ToolResult:
@@ -230,7 +230,7 @@ class Executor(ClosedOnExit):
         given = context.deps is not self.deps  # for this call: what was answered with other dependencies is no answer
         result, _ = await self._reuse.run(
             call_id=call.id,
-            deduplicator=None if given else self._deduplicators[tool],
+            deduplicator=None if given else self._deduplicators.get(tool),
             scope=f"{attempt.scope}\n{id(context.deps)}" if given else attempt.scope,
             name=tool.scoped_name,
             arguments=attempt.arguments,

@@ -68,7 +68,8 @@ class Offering:
             UsageError: Another tool has its name.
         """
         if not any(map(_is_finder, executor.tools)) and _shown_count(executor.tools, programs) > self.most:
-            executor.include(find_tools_tool(executor.tools))
+            tools = executor.tools
+            executor.include(tools.shared.get("finder", lambda: find_tools_tool(tools)))
 
 
 class TurnOffer(Struct, frozen=True):
@@ -99,7 +100,7 @@ class OfferableTools:
         offers = {tool.name: _offer(tool, by_program=tool.name in programs.tools) for tool in own}
         self.many = len(own) > offering.most
         self.everything = _shown(offers.values())
-        self.native = self.many and offering.native and isinstance(model, SearchesTools) and model.searches_tools
+        self.native = self.many and offering.native and _searches_tools(model)
         self._found = offering.found
         self.pinned = tuple(tool.name for tool in own if ALWAYS in tool.definition.tags)
         self.room = max(offering.most - len(self.pinned) - 1, 1)
@@ -109,6 +110,20 @@ class OfferableTools:
         self._plain = {name: tool.name for tool in own for name in (tool.name, tool.scoped_name)}
         self._tools = next((tool.handler.tools for tool in of if isinstance(tool.handler, ToolFinder)), tools)
         self._fitting = lru_cache(maxsize=_REMEMBERED)(self._search)
+
+    @classmethod
+    def shared(
+        cls,
+        offering: Offering,
+        of: RegisteredTools,
+        model: Model,
+        valid: tuple[tuple[str, ...], ...] = (),
+        programs: Programs = NO_PROGRAMS,
+    ) -> OfferableTools:
+        """The same for every runner that offers a set alike, so that its offers are made and encoded once."""
+        searches = len(of) > offering.most and _searches_tools(model)
+        key = (cls, offering, model.name, searches, valid, programs)
+        return of.shared.get(key, lambda: cls(offering, of, model, valid, programs))
 
     def _search(self, text: str) -> tuple[str, ...]:
         return tuple(self._tools.index.search(text, self._found, self.by_name.__contains__))
@@ -211,6 +226,10 @@ def _offer(tool: Tool, *, by_program: bool = False) -> ToolOffer:
 
 def _shown_count(tools: RegisteredTools, programs: Programs) -> int:
     return sum(not programs.hides(tool.name) for tool in tools)
+
+
+def _searches_tools(model: Model) -> bool:
+    return isinstance(model, SearchesTools) and model.searches_tools
 
 
 def _is_finder(tool: Tool) -> bool:

@@ -71,7 +71,7 @@ class Runner:
         self._offering = offering
         self._programs = programs
         offering.equip(executor, programs)
-        self._offers = OfferableTools(offering, executor.tools, model, self._terms.valid, programs)
+        self._offers = OfferableTools.shared(offering, executor.tools, model, self._terms.valid, programs)
         self._known = BoundedMemory[str, Conversation](_REMEMBERED)
         """What is on record of the latest runs; that of an older one is read again if it is taken up."""
         self._scratch = ModelScratch()
@@ -166,5 +166,7 @@ class Runner:
     def _offers_of(self, tools: RegisteredTools) -> OfferableTools:
         """How the tools of a run are offered. They may be others than those of the run before."""
         if self._offers.of is not tools:
-            self._offers = OfferableTools(self._offering, tools, self._terms.model, self._terms.valid, self._programs)
+            self._offers = OfferableTools.shared(
+                self._offering, tools, self._terms.model, self._terms.valid, self._programs
+            )
         return self._offers

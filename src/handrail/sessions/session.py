@@ -40,6 +40,7 @@ from handrail.sessions.session_engine import SessionEngine, SessionOptions, Sess
 from handrail.sessions.store.conversations import ConversationStore
 from handrail.sessions.tool_forms import choice_of
 from handrail.tools.answer_type import AnswerType
+from handrail.tools.ensemble import Ensemble
 from handrail.tools.masking import masked_messages
 from handrail.tools.registry import ToolLike, flattened_tools, registered
 
@@ -158,7 +159,10 @@ class Session(Closable, Generic[Deps]):
             raise UsageError(f"a session has its own run and cannot be {run!r}; leave it out of the context")
         self._begin()
         items = tuple(flattened_tools(tools))
-        registered(*items).check_deps(deps)  # what is wrong is said now, and not when the first prompt comes
+        whole = registered(*items)
+        whole.check_deps(deps)  # what is wrong is said now, and not when the first prompt comes
+        if not any(isinstance(item, Ensemble) for item in items):  # whose tools are known when they are prepared
+            items = (whole,)
         self._closes_model = self.llm is not provider
         """Whether the model is its to close: not one that somebody else made an `LLM` of, nor that of a fork."""
         self._setup = SessionSetup(

@@ -60,6 +60,10 @@ class Ensemble:
         self._on_prepare = on_prepare
         self._on_close = on_close
         self._changing = asyncio.Lock()
+        self._users: int | None = None
+        """How many `EnsembleUse`s share it; None if it was prepared by `prepare()`, whose caller closes it."""
+        self._life = 0
+        """How often it was made ready: a use ends with the life that it began in."""
         self._tools: dict[str, Tool] = {}
         self._disabled: set[str] = set()
         for item in tools:
@@ -103,18 +107,27 @@ class Ensemble:
     async def prepare(self) -> None:
         """Get ready to be used: connect, load. Once; after `close()` it may be prepared again."""
         async with self._changing:
-            if self.state == "prepared":
-                return
-            if self._on_prepare is not None:
-                await self._on_prepare()
-            self.state = "prepared"
+            await self._make_ready()
+            self._users = None
 
     async def close(self) -> None:
         """Let go of what `prepare()` got. It counts as closed even if that fails: it is not tried twice."""
         async with self._changing:
-            was, self.state = self.state, "closed"
-            if was == "prepared" and self._on_close is not None:
-                await self._on_close()
+            await self._let_go()
+
+    async def _make_ready(self) -> None:
+        if self.state == "prepared":
+            return
+        if self._on_prepare is not None:
+            await self._on_prepare()
+        self.state = "prepared"
+        self._users = 0
+        self._life += 1
+
+    async def _let_go(self) -> None:
+        was, self.state = self.state, "closed"
+        if was == "prepared" and self._on_close is not None:
+            await self._on_close()
 
     async def prepare_invokers(
         self,
@@ -151,3 +164,32 @@ class Ensemble:
 
     def __repr__(self) -> str:
         return f"Ensemble({self.name!r}, {len(self._tools)} tools, {self.state})"
+
+
+class EnsembleUse:
+    """One of several users of an ensemble: the first who comes prepares it, and the last who goes closes it.
+
+    An ensemble that its owner prepared is the owner's to close.
+    """
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        self.name = ensemble.name
+        self._ensemble = ensemble
+        self._life: int | None = None
+
+    async def prepare(self) -> None:
+        ensemble = self._ensemble
+        async with ensemble._changing:
+            await ensemble._make_ready()
+            if ensemble._users is not None:
+                ensemble._users += 1
+                self._life = ensemble._life
+
+    async def close(self) -> None:
+        ensemble, life, self._life = self._ensemble, self._life, None
+        async with ensemble._changing:
+            if life is None or ensemble._users is None or (ensemble._life, ensemble.state) != (life, "prepared"):
+                return  # it never got there, or the owner has taken it over or closed it
+            ensemble._users -= 1
+            if ensemble._users == 0:
+                await ensemble._let_go()

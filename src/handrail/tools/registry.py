@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import operator
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -22,8 +23,9 @@ from handrail.core.errors import (
     UnknownTool,
     UsageError,
 )
+from handrail.core.shared_values import SharedValues
 from handrail.tools.definition import KEBAB, ToolDefinition
-from handrail.tools.ensemble import Ensemble
+from handrail.tools.ensemble import Ensemble, EnsembleUse
 from handrail.tools.handlers import Style
 from handrail.tools.lookalikes import lookalike_keys
 from handrail.tools.tool import Tool, as_tool
@@ -107,7 +109,7 @@ class ToolRegistry:
 class RegisteredTools:
     """A fixed set of tools; `digest` names exactly what models were offered."""
 
-    __slots__ = ("_by_name", "_digest", "_index", "_needing", "_tools")
+    __slots__ = ("_by_name", "_digest", "_index", "_needing", "_tools", "shared")
 
     def __init__(self, tools: Iterable[Tool]) -> None:
         self._tools = tuple(tools)
@@ -115,6 +117,8 @@ class RegisteredTools:
         self._needing = tuple(tool for tool in self._tools if tool.deps_type is not None)
         self._digest: str | None = None
         self._index: ToolIndex | None = None
+        self.shared = SharedValues()
+        """What others made of this set, as the offers to a model."""
 
     @property
     def digest(self) -> str:
@@ -155,6 +159,10 @@ class RegisteredTools:
     @property
     def definitions(self) -> tuple[ToolDefinition, ...]:
         return tuple(tool.definition for tool in self._tools)
+
+    def with_tool(self, tool: Tool) -> RegisteredTools:
+        """This set and one more tool."""
+        return tool.sets.get(self, lambda: RegisteredTools((*self._tools, tool)))
 
     def for_model(self, model: str) -> RegisteredTools:
         """Those that this model may call."""
@@ -205,18 +213,32 @@ def flattened_tools(tools: Any) -> Iterable[Any]:
     return tools
 
 
-def registered(*tools: Any) -> RegisteredTools:
-    """Tools, functions, ensembles and registered sets as one closed set, in one step."""
-    if len(tools) == 1 and isinstance(tools[0], RegisteredTools):
-        return tools[0]
+def registered(*items: Any) -> RegisteredTools:
+    """Tools, functions, ensembles and registered sets as one closed set, in one step.
+
+    It is the same set for the same items, so that what is made of a set is made once however many use it.
+    """
+    if len(items) == 1 and isinstance(items[0], RegisteredTools):
+        return items[0]
+    parts = [(item, tuple(item if isinstance(item, RegisteredTools) else _tools_in(item))) for item in items]
+    ensembles = tuple(item for item, _ in parts if isinstance(item, Ensemble))
+    tools = tuple(tool for _, tools in parts for tool in tools)
+    if not tools:
+        return _frozen(ensembles, tools)
+    newest = max(tools, key=operator.attrgetter("serial"))
+    return newest.sets.get((ensembles, tools), lambda: _frozen(ensembles, tools))
+
+
+def _frozen(ensembles: Iterable[Ensemble], tools: Iterable[Tool]) -> RegisteredTools:
     registry = ToolRegistry()
-    for item in tools:
-        for tool in item if isinstance(item, RegisteredTools) else (item,):
-            registry.register(tool)
+    for ensemble in ensembles:
+        registry._enter(ensemble)
+    for tool in tools:
+        registry.register(tool)
     return registry.freeze()
 
 
-def _tools_in(what: Any, handler: Callable[..., Any] | None, style: Style | None) -> Iterable[Tool]:
+def _tools_in(what: Any, handler: Callable[..., Any] | None = None, style: Style | None = None) -> Iterable[Tool]:
     if handler is not None and not isinstance(what, Mapping | ToolDefinition):
         raise InvalidDefinition(f"{what!r} has its handler already; a second one goes with a definition only")
     if style is not None and handler is None:
@@ -246,18 +268,20 @@ _LONG = 3.0
 async def prepared_tools(items: Iterable[Any]) -> AsyncIterator[RegisteredTools]:
     """Tools, functions and ensembles as one set, the ensembles prepared: all at once, so the slowest counts.
 
-    Those that were prepared before are somebody else's to close; the others are closed at the end.
+    Those that somebody else prepared are theirs to close; the others are closed when the last who uses them ends.
     """
     items = tuple(items)
-    own = [item for item in items if isinstance(item, Ensemble) and item.state != "prepared"]
+    uses = [EnsembleUse(item) for item in items if isinstance(item, Ensemble)]
     async with AsyncExitStack() as stack:
-        await prepare_ensembles(own)
-        for ensemble in own:
-            stack.push_async_callback(ensemble.close)
+        await prepare_ensembles(uses)
+        for use in uses:
+            stack.push_async_callback(use.close)
         yield registered(*items)
 
 
-async def prepare_ensembles(ensembles: Iterable[Ensemble], tell: Callable[[str], None] = lambda line: None) -> None:
+async def prepare_ensembles(
+    ensembles: Iterable[Ensemble | EnsembleUse], tell: Callable[[str], None] = lambda line: None
+) -> None:
     """Get all of them ready at once: it takes as long as the slowest. If one cannot be, none is left open.
 
     Whoever has waited for long is told for whom.

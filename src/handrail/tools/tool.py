@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import copy
 import inspect
+import itertools
+import operator
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
+from types import FunctionType
 from typing import Any, Concatenate, Generic, Literal, Protocol, TypedDict, Unpack, overload
 
 import msgspec
@@ -18,6 +21,7 @@ from handrail.core.invocation import Invocation
 from handrail.core.jsontext import JSONTextError, parse_object
 from handrail.core.redact import MASK, mask_fields, secret_fields
 from handrail.core.secret_pointers import mask_pointers
+from handrail.core.shared_values import SharedValues
 from handrail.core.usage_checks import check_keyword_names, keyword_names
 from handrail.tools.definition import Binding, ToolDefinition
 from handrail.tools.handlers import Style, handler_style, is_async, without_partials
@@ -75,6 +79,7 @@ class ToolOptions(TypedDict, total=False):
 
 
 _OF_DEFINITION = frozenset(ToolDefinition.__struct_fields__)
+_serials = itertools.count()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,6 +126,10 @@ class Tool(Generic[Deps_contra]):
     output_validator: Validator | None = field(init=False, repr=False)
     secrets: frozenset[str] = field(init=False, repr=False)
     defaults: dict[str, Any] = field(init=False, repr=False)
+    serial: int = field(init=False, repr=False)
+    """Tools are numbered as they are made."""
+    sets: SharedValues = field(init=False, repr=False)
+    """The registered sets whose newest tool this is: no set outlives any of its tools."""
 
     def __post_init__(self) -> None:
         definition = self.definition
@@ -140,6 +149,8 @@ class Tool(Generic[Deps_contra]):
             else Validator(schema, f"the result of {definition.name!r}", root="(result)"),
             "secrets": secret_fields(definition.input_schema),
             "defaults": {} if self.shape else schema_defaults(definition.input_schema),
+            "serial": next(_serials),
+            "sets": SharedValues(),
         }
         for name, value in compiled.items():
             object.__setattr__(self, name, value)
@@ -373,6 +384,37 @@ def as_tool(value: Any) -> Tool:
     """A tool from whatever names one: a `Tool` or a function."""
     if isinstance(value, Tool):
         return value
+    if isinstance(value, FunctionType):
+        return _tool_of(value)
     if callable(value):
         return Tool.from_function(value)
     raise InvalidDefinition(f"{value!r} is not a tool; give a function, a Tool, or a definition with its handler")
+
+
+_MADE = "__handrail_tool__"
+"""The attribute of a function that holds the tool that was made of it. It goes when the function does."""
+
+
+class _MadeTool:
+    """The tool of a function, and what it was made from. Whoever pickles the function gets an empty one."""
+
+    __slots__ = ("facts", "tool")
+
+    def __init__(self, tool: Tool | None = None, facts: tuple[object, ...] = ()) -> None:
+        self.tool = tool
+        self.facts = facts
+
+    def __reduce__(self) -> tuple[type[_MadeTool], tuple[()]]:
+        return _MadeTool, ()
+
+
+def _tool_of(function: FunctionType) -> Tool:
+    """The tool that a function is, made once, unless what it is made from was replaced since."""
+    facts = (function.__code__, function.__defaults__, function.__kwdefaults__, function.__doc__, function.__name__)
+    made: _MadeTool = function.__dict__.get(_MADE) or _MadeTool()
+    tool = made.tool
+    # `functools.wraps` copies attributes: what is found may belong to the function inside.
+    if tool is None or tool.handler is not function or not all(map(operator.is_, made.facts, facts)):
+        tool = Tool.from_function(function)
+        function.__dict__[_MADE] = _MadeTool(tool, facts)
+    return tool
