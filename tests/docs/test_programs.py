@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -14,28 +15,23 @@ import pytest
 from bench.turns.homes import python
 from tests.cli.terminal_fixtures import program_dialogue
 from tests.docs.model_service import local_model_service
-from tests.docs.pages import ROOT
+from tests.docs.pages import ROOT, read_page
 from tests.wires.wire_dialogue import ScriptedReply, UnderstoodRequest, WireCall
 
 PROGRAMS = ROOT / "docs" / "examples" / "programs"
 BOTH = ("handrail", "pydantic_ai")
-PATIENCE = 60.0
+COUNTED = runpy.run_path(str(PROGRAMS / "count_lines.py"))
+"""The script that prints how long each program is."""
+PATIENCE = 120.0
 
 
 def command(library: str, program: str, address: str, *arguments: str) -> list[str]:
     """How a program is started so that it asks the service at an address."""
     path = str(PROGRAMS / f"{program}_{library}.py")
+    here = Path(__file__).parent
     if library == "handrail":
-        return [
-            sys.executable,
-            "-W",
-            "error",
-            str(Path(__file__).parent / "launch_with_service.py"),
-            address,
-            path,
-            *arguments,
-        ]
-    return [str(python("pydantic_ai_programs")), path, *arguments]
+        return [sys.executable, "-W", "error", str(here / "launch_with_service.py"), address, path, *arguments]
+    return [str(python("pydantic_ai_programs")), str(here / "launch_with_patience.py"), path, *arguments]
 
 
 def variables(address: str) -> dict[str, str]:
@@ -191,3 +187,24 @@ def test_the_agent_over_two_servers_answers_with_a_value(library: str, repositor
         "Handover(branch='harvest', last_change='Plan the harvest', clean=True, time_in_tokyo=datetime.datetime("
     )
     assert "32400" in done.stdout  # nine hours east of Greenwich
+
+
+# ── what the page says ───────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("program", COUNTED["PROGRAMS"])
+@pytest.mark.parametrize("library", BOTH)
+def test_the_page_shows_the_programs_as_they_are(program: str, library: str) -> None:
+    path = PROGRAMS / f"{program}_{library}.py"
+    page = read_page(ROOT / "docs" / "migrating" / "programs.md")
+
+    (shown,) = [block.text for block in page.blocks if block.file == path.name]
+
+    assert shown == f"# {path.name}\n{path.read_text(encoding='utf-8')}"
+
+
+@pytest.mark.parametrize("program", COUNTED["PROGRAMS"])
+def test_our_program_is_shorter(program: str) -> None:
+    ours, theirs = (COUNTED["code_lines"](PROGRAMS / f"{program}_{library}.py") for library in BOTH)
+
+    assert ours < theirs
