@@ -20,6 +20,7 @@ PAGE = read_page(ROOT / "docs" / "migrating" / "pydantic-ai.md")
 PRINTED = {
     "typed": "name='Lisbon' country='Portugal'\n",
     "streaming": "Hello!\n",
+    "deps": "Order 17 of Ada: on its way.\nOrder 17 of a test: made of paper.\n",
     "testing": "It is on its way.\n",
 }
 """Of each feature, what both programs print."""

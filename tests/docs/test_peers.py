@@ -60,25 +60,11 @@ def test_the_program_after_says_the_same(peer: str, tmp_path: Path, monkeypatch:
     assert printed.getvalue() == ANSWERS
 
 
-def test_dependencies_from_pydantic_ai_reach_tools_here_as_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    printed = io.StringIO()
-    with local_model_service() as url, redirect_stdout(printed):
-        variables = {"OPENAI_BASE_URL": f"{url}/openai/v1", "OPENAI_API_KEY": "the-key"}
-        (before,) = run_with("pydantic_ai", MIGRATING / "pydantic_ai_deps_before.py", folder=tmp_path, **variables)
-        point_service_at("openai", url, monkeypatch)
-        runpy.run_path(str(ROOT / MIGRATING / "pydantic_ai_deps_after.py"))
-
-    assert printed.getvalue() == before == "Order 17 of Ada: on its way.\nOrder 17 of a test: made of paper.\n"
-
-
-@pytest.mark.parametrize("peer", [*COMING_FROM, "pydantic_ai_deps"])
+@pytest.mark.parametrize("peer", COMING_FROM)
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_the_page_shows_the_programs_as_they_are(peer: str, when: str) -> None:
     path = MIGRATING / f"{peer}_{when}.py"
-    page = read_page(ROOT / "docs" / "migrating" / f"{peer.removesuffix('_deps').replace('_', '-')}.md")
+    page = read_page(ROOT / "docs" / "migrating" / f"{peer.replace('_', '-')}.md")
 
     (shown,) = [block.text for block in page.blocks if block.file == path.name]
 

@@ -1,6 +1,6 @@
 from dataclasses import dataclass
 
-from handrail import Invocation, Session, create_llm, tool
+from handrail import Invocation, Session, tool
 
 
 @dataclass
@@ -16,7 +16,7 @@ def find_order(invocation: Invocation[Shop], number: int) -> str:
 
 
 ada = Shop("Ada", {17: "on its way"})
-with create_llm("openai:gpt-4.1") as llm, Session(llm, tools=[find_order], deps=ada) as session:
+with Session("openai:gpt-4.1", tools=[find_order], deps=ada) as session:
     print(session.ask("Where is order 17?"))
 
     with session.override(deps=Shop("a test", {17: "made of paper"})):
