@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from tests.docs.pages import ROOT, Page, pages
 
 PACKAGE = "examples"
-PEERS = re.compile(r"(?:_before|/with_(?!handrail)\w+)\.py$")
+PEERS = re.compile(r"(?:_before|_pydantic_ai|/with_(?!handrail)\w+)\.py$")
 """Programs of other frameworks, which are installed elsewhere."""
 SESSION = "page.py"
 """The program of a page's blocks that are not files."""

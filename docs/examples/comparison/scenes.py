@@ -12,6 +12,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from service import Service, model
@@ -30,6 +31,13 @@ Function = Callable[..., Any]
 
 class Refused(Exception):
     """The framework does not take this."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """An order."""
+
+    number: int
 
 
 class Stage(Protocol):
@@ -52,6 +60,9 @@ class Stage(Protocol):
 
     async def run_asking(self, url: str, function: Function, asked: Callable[[], None]) -> None:
         """The same as `run`, with a tool that waits for a person's word: say that it was asked for, and give it."""
+
+    async def run_typed(self, url: str, type: type[Order]) -> Order:
+        """Ask the model at this address for a value of a type, without tools."""
 
 
 async def schema(stage: Stage) -> str:
@@ -234,6 +245,17 @@ async def asking(stage: Stage) -> str:
             return f"**{', '.join(happened)}**"
 
 
+async def typed(stage: Stage) -> str:
+    with model(answers=[{"number": "seventeen"}, {"number": 17}]) as service:
+        try:
+            value = await stage.run_typed(service.url, Order)
+        except Exception:
+            return "**the run fails**"
+        told = str(service.asked[-1][1:]) if len(service.asked) == 2 else ""
+    assert value == Order(17)
+    return "told why, and answers again" if "integer" in told else "asked again"
+
+
 async def endless(stage: Stage) -> str:
     ran: list[int] = []
 
@@ -269,6 +291,7 @@ SCENES: dict[str, Callable[[Stage], Coroutine[Any, Any, str]]] = {
     "cancelled": cancelled,
     "lost": lost,
     "asking": asking,
+    "typed": typed,
     "endless": endless,
     "long": long,
 }

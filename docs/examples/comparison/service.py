@@ -6,7 +6,7 @@ The programs beside this one put the same replies to each framework. It needs no
 from __future__ import annotations
 
 import json
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
@@ -39,12 +39,24 @@ class Service:
 
 
 @contextmanager
-def model(*replies: list[Call], same_id: bool = False, for_ever: bool = False) -> Generator[Service]:
-    """One reply a request: some calls. Then, or if no tools are offered, it says "done"."""
+def model(
+    *replies: list[Call], same_id: bool = False, for_ever: bool = False, answers: Sequence[dict[str, Any]] = ()
+) -> Generator[Service]:
+    """One reply a request: some calls. Then, or if no tools are offered, it says "done".
+
+    Of `answers`, which are values, each request gets one, in the way that it asks for: by a schema for the reply, or by
+    a tool that takes the answer.
+    """
     service, left, numbers = Service(), list(replies), count(1)
 
     def message(body: dict[str, Any]) -> dict[str, Any]:
         service.asked.append(body["messages"])
+        if answers:
+            answer = answers[min(len(service.asked), len(answers)) - 1]
+            if "response_format" in body:
+                return {"role": "assistant", "content": json.dumps(answer)}
+            takes = body["tools"][-1]["function"]["name"]
+            return {"role": "assistant", "content": None, "tool_calls": [_call(f"call_{next(numbers)}", takes, answer)]}
         if not left or not body.get("tools") or body.get("tool_choice") == "none":
             return {"role": "assistant", "content": "done"}
         calls = left[0] if for_ever else left.pop(0)

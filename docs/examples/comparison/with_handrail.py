@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from scenes import SCHEMA, Function, cancel_when, show
+from scenes import SCHEMA, Function, Order, cancel_when, show
 from service import MODEL
 
 from handrail import (
@@ -98,6 +98,10 @@ class Handrail:
     async def run_asking(self, url: str, function: Function, asked: Callable[[], None]) -> None:
         async with session(url, tool(function, side_effects=True), policy=Policy(), approver=Yes(asked)) as scene:
             await scene.ask_async("Go.")
+
+    async def run_typed(self, url: str, type: type[Order]) -> Order:
+        async with session(url) as scene:
+            return (await scene.ask_async("Go.", returns=type)).value
 
 
 def copy(here: Path, elsewhere: Path) -> None:

@@ -68,6 +68,9 @@ class LangChain:
         asked()
         await asks.ainvoke(Command(resume="yes"), THREAD)
 
+    async def run_typed(self, url, type):
+        return (await agent(url, response_format=type).ainvoke(said("Go.")))["structured_response"]
+
 
 if __name__ == "__main__":
     show(LangChain())

@@ -19,9 +19,9 @@ from scenes import SCHEMA, Refused, cancel_when, show
 from service import MODEL
 
 
-def agent(url, *tools):
+def agent(url, *tools, **more):
     client = AsyncOpenAI(base_url=url, api_key="none")
-    return Agent(name="scene", model=OpenAIChatCompletionsModel(MODEL, client), tools=list(tools))
+    return Agent(name="scene", model=OpenAIChatCompletionsModel(MODEL, client), tools=list(tools), **more)
 
 
 class OpenAIAgents:
@@ -63,6 +63,9 @@ class OpenAIAgents:
             asked()
             state.approve(call)
         await Runner.run(asks, state)
+
+    async def run_typed(self, url, type):
+        return (await Runner.run(agent(url, output_type=type), "Go.")).final_output
 
 
 if __name__ == "__main__":

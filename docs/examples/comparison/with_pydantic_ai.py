@@ -48,6 +48,9 @@ class PydanticAI:
         word = DeferredToolResults(approvals={call.tool_call_id: True for call in waiting.output.approvals})
         await asks.run(message_history=waiting.all_messages(), deferred_tool_results=word)
 
+    async def run_typed(self, url, type):
+        return (await agent(url, output_type=type).run("Go.")).output
+
 
 if __name__ == "__main__":
     show(PydanticAI())
