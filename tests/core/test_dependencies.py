@@ -10,7 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from handrail.core.dependencies import fits, type_name
+from handrail.core.dependencies import fits, type_fits, type_name
 
 T = TypeVar("T")
 Bound = TypeVar("Bound", bound=int)
@@ -114,10 +114,33 @@ def test_what_is_certainly_of_another_is_not(value: Any, hint: Any) -> None:
     assert not fits(value, hint)
 
 
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        (Kitten, Cat),
+        (Kitten | None, Cat | int),
+        (Lazy, Named),
+        (Named, Cat),
+        (dict[str, str], Settings),
+        (Any, Cat),
+        (Box[int], Box[str]),
+        (UserId, str),
+        (T, Cat),
+    ],
+)
+def test_a_type_whose_values_may_be_of_another_is_taken(given: Any, hint: Any) -> None:
+    assert type_fits(given, hint)
+
+
+@pytest.mark.parametrize(("given", "hint"), [(Cat, Kitten), (int | None, Cat), (dict[str, str], Cat), (UserId, int)])
+def test_a_type_whose_values_are_certainly_of_none_is_not(given: Any, hint: Any) -> None:
+    assert not type_fits(given, hint)
+
+
 def test_a_type_is_named_as_it_is_written() -> None:
-    assert [type_name(each) for each in (Cat, int | None, dict[str, int], UserId)] == [
+    assert [type_name(each) for each in (Cat, Cat | None, dict[str, int], UserId)] == [
         "Cat",
-        "int | None",
+        "Cat | None",
         "dict[str, int]",
         f"{__name__}.UserId",
     ]

@@ -38,7 +38,7 @@ from handrail.run import conversation_of
 from handrail.sync import BlockingExecutor
 from handrail.telemetry import OtelTracer
 from handrail.testing import MemoryJournal, RecordedTools, ScriptedModel, call, invocation, text
-from handrail.tools import Tool
+from handrail.tools import Tool, registered
 
 
 class Secretive:
@@ -121,6 +121,29 @@ async def test_calls_at_once_get_the_same() -> None:
         reply = await session.ask_async("?")
     assert [result.content for result in reply.results] == ["umbrella", "boots", "hat"]
     assert sorted(shop.asked) == ["17", "18", "19"]
+
+
+def test_a_session_that_has_none_may_get_them_with_each_prompt() -> None:
+    with Session(asks("17"), tools=[find_order, count_orders], deps_type=Shop) as session:
+        with pytest.raises(UsageError, match="needs dependencies of the type Shop, and none are given"):
+            session.ask("?")
+        assert len(session.conversation) == 0
+        assert session.ask("?", deps=umbrella()).results[0].content == "umbrella"
+    for wrong in (Library, int | None, Library | None):
+        with pytest.raises(UsageError, match=r"needs dependencies of the type Shop, and is given (Library|int)"):
+            Session(asks(), tools=[find_order], deps_type=wrong)  # type: ignore[misc,arg-type]
+
+
+async def test_an_executor_that_has_none_may_get_them_with_each_call() -> None:
+    asked = ToolCall("1", "find_order", {"id": "17"})
+    async with Executor([find_order, count_orders], deps_type=BiggerShop) as executor:
+        with pytest.raises(UsageError, match="none are given"):
+            await executor.invoke(asked)
+        with pytest.raises(UsageError, match="none are given"):
+            await Runner(asks("17"), executor).run(Conversation().say("?"))
+        assert (await executor.invoke(asked, Context(deps=umbrella()))).content == "umbrella"
+        with pytest.raises(UsageError, match="is given BiggerShop"):
+            executor.renew(registered(borrow))
 
 
 def test_a_test_replaces_them_whatever_the_program_gives() -> None:

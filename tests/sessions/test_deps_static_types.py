@@ -97,6 +97,12 @@ def test_a_session_says_what_it_gives() -> None:
         assert_type(none, Session[None])
 
 
+def test_so_does_one_that_gets_them_with_each_prompt() -> None:
+    with Session(model(), tools=[tell, tell_later], deps_type=Shop) as session:
+        assert_type(session, Session[Shop])
+        session.ask("?", deps=Market("B"))
+
+
 def made() -> Session:
     """A session of anything, as programs write that do not use dependencies."""
     return Session(model(), tools=[plain])

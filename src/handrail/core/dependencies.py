@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
@@ -28,18 +28,30 @@ else:
 
 def fits(value: Any, hint: Any) -> bool:
     """Whether a value may be of a type: False only where it certainly is not."""
+    return _admits(hint, lambda kind: _is_of(value, kind))
+
+
+def type_fits(given: Any, hint: Any) -> bool:
+    """Whether values of a type may be of another: False only where none is."""
+    return _admits(hint, lambda kind: _admits(given, lambda each: _is_loose(each, kind) or issubclass(each, kind)))
+
+
+def _admits(hint: Any, test: Callable[[type], bool]) -> bool:
+    """Whether one of the classes that a type stands for passes a test; a type that stands for none admits all."""
     origin = get_origin(hint)
     if origin is Annotated:
-        return fits(value, get_args(hint)[0])
+        return _admits(get_args(hint)[0], test)
     if origin in (typing.Union, UnionType):
-        return any(fits(value, each) for each in get_args(hint))
+        return any(_admits(each, test) for each in get_args(hint))
     if isinstance(hint, typing.NewType):
-        return fits(value, hint.__supertype__)
+        return _admits(hint.__supertype__, test)
     if isinstance(hint, typing.TypeVar):
-        return fits(value, hint.__bound__ or object)
+        return _admits(hint.__bound__ or Any, test)
     kind = NoneType if hint is None else origin or hint
-    if kind is Any or not isinstance(kind, type):
-        return True
+    return kind is Any or not isinstance(kind, type) or test(kind)
+
+
+def _is_of(value: Any, kind: type) -> bool:
     if typing.is_typeddict(kind):
         return isinstance(value, Mapping) and kind.__required_keys__ <= value.keys()  # type: ignore[attr-defined]
     if getattr(kind, "_is_protocol", False):
@@ -47,8 +59,17 @@ def fits(value: Any, hint: Any) -> bool:
     return isinstance(value, kind)
 
 
+def _is_loose(*kinds: type) -> bool:
+    """Whether one of them is a type of which no class says what it has."""
+    return any(typing.is_typeddict(kind) or getattr(kind, "_is_protocol", False) for kind in kinds)
+
+
 def type_name(hint: Any) -> str:
     """A type as people write it."""
+    if get_origin(hint) in (typing.Union, UnionType):
+        return " | ".join(map(type_name, get_args(hint)))
+    if hint is NoneType:
+        return "None"
     return hint.__qualname__ if isinstance(hint, type) and not get_args(hint) else str(hint).replace("typing.", "")
 
 

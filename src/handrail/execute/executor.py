@@ -60,6 +60,7 @@ class Executor(ClosedOnExit):
         authoriser: Authoriser | None = None,
         journal: Journal | None = None,
         deps: Any = None,
+        deps_type: Any = None,
         spill: Spill | None = None,
         embedder: Embedder | None = None,
         tracer: Tracer | None = None,
@@ -69,6 +70,7 @@ class Executor(ClosedOnExit):
         """
         Args:
             deps: What the tools get as `Invocation.deps`, unless the context of a call has others.
+            deps_type: The type of what the context of each call has, where there are no `deps`.
 
         Raises:
             UsageError: A tool cannot work as it is, or needs other dependencies.
@@ -77,8 +79,9 @@ class Executor(ClosedOnExit):
         self._clock = clock or SystemClock()
         self._new_id = new_id
         tools = tools if isinstance(tools, RegisteredTools) else registered(*flattened_tools(tools))
-        tools.check_deps(deps)
+        tools.check_deps(deps, deps_type)
         self.deps = deps
+        self.deps_type = deps_type
         self.runs = RunRecords(tools, journal, self._clock, new_id)
         self.policy = policy
         self.tracer = tracer
@@ -116,7 +119,7 @@ class Executor(ClosedOnExit):
 
     def renew(self, tools: RegisteredTools) -> None:
         """Give the runs that begin from now on these tools; those under way keep theirs, memory included."""
-        tools.check_deps(self.deps)
+        tools.check_deps(self.deps, self.deps_type)
         self._take_in(tools)
         self.runs.tools = tools
         kept = {tool for used in self.runs.tools_in_use for tool in used}
@@ -144,7 +147,7 @@ class Executor(ClosedOnExit):
             context = msgspec.structs.replace(context, deps=self.deps)
         attempt = CallAttempt(call, context, await self.runs.recorder(context, emit))
         ledger = attempt.recorder.ledger
-        if context.deps is not self.deps and call.name in ledger.tools:
+        if (context.deps is not self.deps or self.deps_type is not None) and call.name in ledger.tools:
             ledger.tools.find(call.name).check_deps(context.deps)
         try:
             if (begun := ledger.before.get(call.id)) is not None:

@@ -113,8 +113,8 @@ class Runner:
         """
         if not isinstance(conversation, Conversation):
             raise UsageError("a run goes on from a conversation; write Conversation().say('...')")
-        if context.deps is not None:
-            self._terms.executor.tools.check_deps(context.deps)
+        executor = self._terms.executor
+        executor.tools.check_deps(executor.deps if context.deps is None else context.deps)
         wanted = checked_type(returns)
         with self._traced(context) as traced:
             scratch = ModelScratch(self._scratch)

@@ -124,6 +124,20 @@ class Session(Closable, Generic[Deps]):
         **options: Unpack[SessionOptions],
     ) -> None: ...
 
+    @overload
+    def __init__(
+        self,
+        provider: LLM | Model | str,
+        *,
+        system_prompt: str | None = None,
+        tools: Iterable[ToolLike[Deps]] = (),
+        journal: Journal | str | Path | None = None,
+        approver: AnyApprover | None = None,
+        deps_type: type[Deps],
+        code: bool | CodeSettings | Literal["service"] = False,
+        **options: Unpack[SessionOptions],
+    ) -> None: ...
+
     def __init__(
         self,
         provider: LLM | Model | str,
@@ -133,6 +147,7 @@ class Session(Closable, Generic[Deps]):
         journal: Journal | str | Path | None = None,
         approver: AnyApprover | None = None,
         deps: Any = None,
+        deps_type: Any = None,
         code: bool | CodeSettings | Literal["service"] = False,
         **options: Unpack[SessionOptions],
     ) -> None:
@@ -145,6 +160,7 @@ class Session(Closable, Generic[Deps]):
             approver: Decides about side effects: a function, an object with `decide(question)`, or "terminal".
             deps: What the tools get besides their arguments, as `Invocation.deps`. No model sees it, and nothing of it
                 is recorded or saved.
+            deps_type: The type of what each prompt gives them instead, where the session has none to give.
             code: The model calls tools from Python that it writes, in a sandbox here (True, or a `CodeSettings`)
                 or in that of the service ("service").
             options: How calls are treated and how far a run may go, as `policy` and `limits`; other parts of an
@@ -160,7 +176,7 @@ class Session(Closable, Generic[Deps]):
         self._begin()
         items = tuple(flattened_tools(tools))
         whole = registered(*items)
-        whole.check_deps(deps)  # what is wrong is said now, and not when the first prompt comes
+        whole.check_deps(deps, deps_type)  # what is wrong is said now, and not when the first prompt comes
         if not any(isinstance(item, Ensemble) for item in items):  # whose tools are known when they are prepared
             items = (whole,)
         self._closes_model = self.llm is not provider
@@ -173,6 +189,7 @@ class Session(Closable, Generic[Deps]):
             # The executor makes the approver at the terminal: it knows the tools.
             approver=approver if approver == "terminal" else as_approver(approver),
             deps=deps,
+            deps_type=deps_type,
             options=options,
             code=_checked(code, self.llm.model),
         )
@@ -327,8 +344,7 @@ class Session(Closable, Generic[Deps]):
         engine = await self._opened()
         if self._overriding is not None:
             deps = self._overriding
-        if deps is not None:
-            engine.tools.check_deps(deps)
+        engine.tools.check_deps(self._setup.deps if deps is None else deps)
         async with engine.turn():
             self.conversation = engine.briefed(self.conversation)
             start = len(self.conversation)

@@ -77,6 +77,8 @@ class SessionSetup:
     approver: AnyApprover | None
     deps: Any
     """What the tools get besides their arguments."""
+    deps_type: Any
+    """The type of what each prompt gives them, where the session gives nothing."""
     options: SessionOptions
     code: CodeSettings | Literal["service"] | None
     """Where code of the model runs that calls the tools: here, or at the service. None: it calls them itself."""
@@ -104,7 +106,9 @@ class SessionEngine:
         """The ensembles that were prepared for this."""
         options = setup.options
         parts: dict[str, Any] = {key: value for key, value in options.items() if key in _PARTS}
-        self._executor = Executor(tools, approver=setup.approver, journal=journal, deps=setup.deps, **parts)
+        self._executor = Executor(
+            tools, approver=setup.approver, journal=journal, deps=setup.deps, deps_type=setup.deps_type, **parts
+        )
         self._code = CodeMode(self._executor, setup.code) if isinstance(setup.code, CodeSettings) else None
         self._runner = Runner(
             setup.model,

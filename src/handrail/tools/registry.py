@@ -147,14 +147,14 @@ class RegisteredTools:
         except KeyError:
             raise UnknownTool(name, difflib.get_close_matches(name, self._by_name, n=5)) from None
 
-    def check_deps(self, deps: Any) -> None:
-        """Check what a program gives all of them as `Invocation.deps`.
+    def check_deps(self, deps: Any, deps_type: Any = None) -> None:
+        """Check what a program gives all of them as `Invocation.deps`, or the type of what it will give.
 
         Raises:
             UsageError: It is not what one of them needs.
         """
         for tool in self._needing:
-            tool.check_deps(deps)
+            tool.check_deps(deps, deps_type)
 
     @property
     def definitions(self) -> tuple[ToolDefinition, ...]:

@@ -15,7 +15,7 @@ import msgspec
 
 from handrail.core.canonical import digest
 from handrail.core.confirmation import Locations
-from handrail.core.dependencies import Deps, Deps_contra, fits, type_name
+from handrail.core.dependencies import Deps, Deps_contra, fits, type_fits, type_name
 from handrail.core.errors import InvalidArguments, InvalidDefinition, UsageError, describe_exception
 from handrail.core.invocation import Invocation
 from handrail.core.jsontext import JSONTextError, parse_object
@@ -303,19 +303,22 @@ class Tool(Generic[Deps_contra]):
                     raise InvalidArguments(f"{name}: {describe_exception(error)}") from error
         return converted
 
-    def check_deps(self, deps: Any) -> None:
-        """Check what a program gives its tools as `Invocation.deps`.
+    def check_deps(self, deps: Any, deps_type: Any = None) -> None:
+        """Check what a program gives its tools as `Invocation.deps`, or the type of what it will give with each call.
 
         Raises:
             UsageError: It is not what this tool needs.
         """
-        if self.deps_type is None or fits(deps, self.deps_type):
+        if self.deps_type is None:
+            return
+        later = deps is None and deps_type is not None
+        if type_fits(deps_type, self.deps_type) if later else fits(deps, self.deps_type):
             return
         needed = type_name(self.deps_type)
-        if deps is None:
+        if deps is None and not later:
             how = "none are given; a program gives them by Session(…, deps=…), Executor(…, deps=…) and the like"
         else:
-            given = type(deps).__qualname__
+            given = type_name(deps_type if later else type(deps))
             how = f"is given {given}; give all tools one object that each can use, or let this one take a Protocol"
         raise UsageError(f"tool {self.name!r} needs dependencies of the type {needed}, and {how}")
 
