@@ -14,8 +14,8 @@ from pathlib import Path, PurePosixPath
 from tests.docs.pages import ROOT, Page, pages
 
 PACKAGE = "examples"
-PEERS = re.compile(r"(?:_before|_pydantic_ai|/with_(?!handrail)\w+)\.py$")
-"""Programs of other frameworks, which are installed elsewhere."""
+PEERS = re.compile(r"^(?:from|import) (?:agents|langchain|langgraph|pydantic_ai)\b", re.MULTILINE)
+"""What a program of another framework imports: it is installed elsewhere."""
 SESSION = "page.py"
 """The program of a page's blocks that are not files."""
 
@@ -63,7 +63,7 @@ def programs_of_docs() -> Iterator[Program]:
         files = {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py"))}
         for name, text in files.items():
             source = (folder / name).relative_to(ROOT).as_posix()
-            if PEERS.search(source) is None:
+            if PEERS.search(text) is None:
                 yield Program(source, _home(source) / name, _in_package(text, _home(source), files))
 
 
@@ -78,7 +78,7 @@ def programs_of(page: Page) -> Iterator[Program]:
         if block.file is None:
             text = _in_package(_without_top_level_waits(block.text), home, files)
             lines += [""] * (block.line - 1 - len(lines)) + text.splitlines()
-        elif PEERS.search(block.file) is None:
+        elif PEERS.search(block.text) is None:
             yield Program(page.name, home / block.file, above + _in_package(block.text, home, files))
     if lines:
         assert not any(lines[:2]), f"{page.name}: its first block has to begin at line 3 or later"

@@ -12,6 +12,7 @@ from typing import Any, Protocol, assert_type
 import pytest
 
 from handrail import Ensemble, Invocation, Session, Tool, tool
+from handrail.core.dependencies import Deps
 from handrail.core.errors import UsageError
 from handrail.testing import ScriptedModel, invocation, text
 from handrail.tools import ToolLike
@@ -74,12 +75,17 @@ def model() -> ScriptedModel:
     return ScriptedModel(*[[text("Hello.")]] * 3)
 
 
+def needed(tool: Tool[Deps]) -> type[Deps]:
+    found: type[Deps] = tool.deps_type
+    return found
+
+
 def test_a_tool_says_what_it_needs() -> None:
-    assert_type(tell, Tool[Shop])
-    assert_type(tell_later, Tool[HasName])
-    assert_type(last, Tool[Any])  # a checker follows the first parameter
-    assert_type(plain, Tool[Any])
-    assert_type(anything, Tool[Any])
+    assert assert_type(needed(tell), type[Shop]) is Shop
+    assert assert_type(needed(tell_later), type[HasName]) is HasName
+    assert needed(last) is Shop  # a checker follows the first parameter, and takes this for a tool of anything
+    assert needed(plain) is None
+    assert needed(anything) is None
     assert tell(invocation(Shop("A")), times=2) == "AA"
     assert_type(invocation(Shop("A")), Invocation[Shop])
 

@@ -63,6 +63,7 @@ class Stage(Protocol):
 
     async def run_typed(self, url: str, type: type[Order]) -> Order:
         """Ask the model at this address for a value of a type, without tools."""
+        ...
 
 
 async def schema(stage: Stage) -> str:

@@ -8,8 +8,8 @@ import itertools
 import operator
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from types import FunctionType
-from typing import Any, Concatenate, Generic, Literal, Protocol, TypedDict, Unpack, overload
+from types import FunctionType, GenericAlias
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, Protocol, Self, TypedDict, Unpack, overload
 
 import msgspec
 
@@ -28,6 +28,21 @@ from handrail.tools.handlers import Style, handler_style, is_async, without_part
 from handrail.tools.sandbox_access import SandboxAccess
 from handrail.tools.schema.validator import Validator
 from handrail.tools.types.signature import FunctionShape, handler_deps_type, read_function
+
+if TYPE_CHECKING:
+    from typing_extensions import ParamSpec, TypeVar  # with defaults, so that a bare `Tool` is one of anything
+
+    P = ParamSpec("P", default=...)
+    R = TypeVar("R", default=Any)
+    F = TypeVar("F", bound=Callable[..., Any])
+    F_co = TypeVar("F_co", covariant=True, default=Any)
+else:
+    from typing import ParamSpec, TypeVar
+
+    P = ParamSpec("P")
+    R = TypeVar("R")
+    F = TypeVar("F")
+    F_co = TypeVar("F_co", covariant=True)
 
 Isolation = Literal["loop", "thread", "process", "sandbox"]
 Locate = Callable[[Mapping[str, Any]], Locations]
@@ -82,9 +97,21 @@ _OF_DEFINITION = frozenset(ToolDefinition.__struct_fields__)
 _serials = itertools.count()
 
 
+class CalledAs(Generic[F_co]):
+    """What is called exactly as another thing is. A `ParamSpec` would say it too, but of `[first, second]`, two tools
+    with different parameters, mypy would then make a list of objects."""
+
+    __slots__ = ()
+    if TYPE_CHECKING:
+        __call__: F_co
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Tool(Generic[Deps_contra]):
-    """Everything about one tool, checked and compiled when it is made. `Tool[Shop]` is one that needs a `Shop`."""
+class Tool(CalledAs[F_co], Generic[Deps_contra, F_co]):
+    """Everything about one tool, checked and compiled when it is made.
+
+    `Tool[Shop]` is one that needs a `Shop`. What `@tool` makes is called as the function was, for type checkers too.
+    """
 
     definition: ToolDefinition
     handler: Callable[..., Any]
@@ -245,7 +272,7 @@ class Tool(Generic[Deps_contra]):
         are calls of other tools."""
         return self.reusable and not self.replays
 
-    def changed(self, **changes: Any) -> Tool:
+    def changed(self, **changes: Any) -> Self:
         """The same tool with other facts or other treatment."""
         check_keyword_names("changed", changes, _CHANGEABLE)
         facts = {key: value for key, value in changes.items() if key in _OF_DEFINITION}
@@ -335,9 +362,14 @@ class Tool(Generic[Deps_contra]):
             return self.handler(**arguments, **{self.shape.injected: invocation})
         return self.handler(**arguments)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The plain function, as it was before it became a tool."""
-        return self.handler(*args, **kwargs)
+    if not TYPE_CHECKING:
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            """The plain function, as it was before it became a tool."""
+            return self.handler(*args, **kwargs)
+
+        # typing's own would ask for both: it knows no defaults before Python 3.13.
+        __class_getitem__ = classmethod(GenericAlias)
 
 
 _CHANGEABLE = _OF_DEFINITION | keyword_names(Tool)
@@ -353,17 +385,19 @@ class ToolDecorator(Protocol):
     """What `@tool(…)` is. Type checkers follow the dependencies of a function whose first parameter has their type."""
 
     @overload
-    def __call__(self, function: Callable[Concatenate[Invocation[Deps], ...], Any], /) -> Tool[Deps]: ...
+    def __call__(
+        self, function: Callable[Concatenate[Invocation[Deps], P], R], /
+    ) -> Tool[Deps, Callable[Concatenate[Invocation[Deps], P], R]]: ...
     @overload
-    def __call__(self, function: Callable[..., Any], /) -> Tool: ...
+    def __call__(self, function: F, /) -> Tool[Any, F]: ...
 
 
 @overload
 def tool(
-    function: Callable[Concatenate[Invocation[Deps], ...], Any], /, **options: Unpack[ToolOptions]
-) -> Tool[Deps]: ...
+    function: Callable[Concatenate[Invocation[Deps], P], R], /, **options: Unpack[ToolOptions]
+) -> Tool[Deps, Callable[Concatenate[Invocation[Deps], P], R]]: ...
 @overload
-def tool(function: Callable[..., Any], /, **options: Unpack[ToolOptions]) -> Tool: ...
+def tool(function: F, /, **options: Unpack[ToolOptions]) -> Tool[Any, F]: ...
 @overload
 def tool(**options: Unpack[ToolOptions]) -> ToolDecorator: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOptions]) -> Any:
