@@ -176,6 +176,10 @@ class CallLedger:
         """The ids that name a call of this run; none of them may come to name another."""
         return {*self._settled, *self._asked, *self.open, *self.before}
 
+    def has_call(self, call_id: str) -> bool:
+        """Whether an id names a call of this run: one of `calls`, without making them all."""
+        return any(call_id in known for known in (self._asked, self._settled, self.open, self.before))
+
     @property
     def begun(self) -> set[str]:
         """The ids of calls that were begun or answered. One that only waits for a person is not among them."""

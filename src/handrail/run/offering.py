@@ -153,7 +153,7 @@ class ToolSelection:
     """What one conversation has come to be offered. It reads each message once, as long as the conversation grows."""
 
     def __init__(self, offers: OfferableTools) -> None:
-        self._offers = offers
+        self.offers = offers
         self._forget()
 
     def _forget(self) -> None:
@@ -165,7 +165,7 @@ class ToolSelection:
 
     def shown(self, messages: Sequence[Message], choice: ToolChoice = "auto") -> TurnOffer:
         """What the next turn offers. A tool that is chosen by name is offered, whatever was said."""
-        offers = self._offers
+        offers = self.offers
         if not offers.many:
             return offers.everything
         if self._read > len(messages) or (self._read and messages[self._read - 1] is not self._last):
@@ -181,14 +181,14 @@ class ToolSelection:
         for at in range(self._read, len(messages)):
             # What a service found by itself it remembers itself. Its tools stay as they were after the first question,
             # so that everything it keeps of a request stays good.
-            if not self._offers.native or not self._wanted:
-                self._add(self._offers.wanted(messages[at]), at)
+            if not self.offers.native or not self._wanted:
+                self._add(self.offers.wanted(messages[at]), at)
         if messages:
             self._read, self._last = len(messages), messages[-1]
 
     def _add(self, names: tuple[str, ...], at: int) -> None:
-        room = self._offers.room
-        wanted = list(dict.fromkeys(name for name in names if name not in self._offers.pinned))[:room]
+        room = self.offers.room
+        wanted = list(dict.fromkeys(name for name in names if name not in self.offers.pinned))[:room]
         there = [name for name in wanted if name in self._wanted]
         new = [name for name in wanted if name not in self._wanted]
         self._wanted |= dict.fromkeys(there, at)
@@ -205,7 +205,7 @@ class ToolSelection:
         self._wanted = {name: at for name, at in self._wanted.items() if name in latest}
 
     def _compose(self, chosen: tuple[str, ...]) -> TurnOffer:
-        offers = self._offers
+        offers = self.offers
         names = dict.fromkeys((*offers.pinned, *self._wanted, *chosen))
         seen = [offers.by_name[name] for name in names]
         if offers.native:

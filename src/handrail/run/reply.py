@@ -29,6 +29,7 @@ from handrail.core.interception import stream_reply
 from handrail.core.messages import AssistantMessage, Citation, InvocationMessage, Media, ServiceCall
 from handrail.core.model_request import ModelRequest
 from handrail.core.ports import Model
+from handrail.run.transcript import TakenIds
 
 Early = Callable[[ToolCall, Emit], asyncio.Task[ToolResult] | None]
 """Starts a call while the model still speaks, if that is safe, and gives its events to the `Emit`."""
@@ -39,7 +40,7 @@ Failed = Callable[[AttemptFailed], Awaitable[None]]
 class ModelReply:
     """Collects one streamed reply: text, reasoning and calls."""
 
-    def __init__(self, taken: set[str], new_id: NewId, early: Early, *, own_ids: bool = False) -> None:
+    def __init__(self, taken: TakenIds, new_id: NewId, early: Early, *, own_ids: bool = False) -> None:
         self._taken = taken
         self._own_ids = own_ids
         self._new_id = new_id

@@ -22,7 +22,7 @@ from handrail.run.answers import checked_type
 from handrail.run.limits import Limits
 from handrail.run.offering import NO_PROGRAMS, ExternalTools, OfferableTools, Offering, Programs
 from handrail.run.single_run import OnError, OnWait, RunTerms, SingleRun
-from handrail.run.transcript import Follow
+from handrail.run.transcript import Follow, RunMemory
 from handrail.tools.registry import RegisteredTools
 
 _REMEMBERED = 64
@@ -72,7 +72,7 @@ class Runner:
         self._programs = programs
         offering.equip(executor, programs)
         self._offers = OfferableTools.shared(offering, executor.tools, model, self._terms.valid, programs)
-        self._known = BoundedMemory[str, Conversation](_REMEMBERED)
+        self._known = BoundedMemory[str, RunMemory](_REMEMBERED)
         """What is on record of the latest runs; that of an older one is read again if it is taken up."""
         self._scratch = ModelScratch()
         """What was made of the conversation that it ran last, for the next run of the same one."""
@@ -92,6 +92,7 @@ class Runner:
         follow: Follow | None = None,
         external: tuple[ToolOffer, ...] = (),
         returns: Any = None,
+        grown_from: Conversation | None = None,
     ) -> Conversation:
         """Go on until the model calls no tool: the conversation with everything that was said and done.
 
@@ -103,6 +104,9 @@ class Runner:
 
         With `returns`, a type, the run ends with an answer of that type, which `answer_of` reads from the
         conversation: by the service's own schemas for replies where it has them, else by a call of `final_answer`.
+
+        `grown_from` is for a caller who only added to the conversation that the last run of this kind returned: what
+        that had is not looked through again.
 
         Raises:
             UsageError: A tool needs other dependencies than those in the context.
@@ -119,7 +123,7 @@ class Runner:
         with self._traced(context) as traced:
             scratch = ModelScratch(self._scratch)
             run = SingleRun(self._terms, conversation, traced, emit, follow, external, scratch, wanted)
-            return await self._run(run, tool_choice)
+            return await self._run(run, tool_choice, grown_from)
 
     def first_request(
         self, conversation: Conversation, *, tool_choice: ToolChoice = "auto", external: tuple[ToolOffer, ...] = ()
@@ -143,19 +147,21 @@ class Runner:
         with executor.tracer.run(context.run or executor.run, self._terms.model, context) as span:
             yield msgspec.structs.replace(context, trace=span.parent)
 
-    async def _run(self, run: SingleRun, tool_choice: ToolChoice) -> Conversation:
+    async def _run(self, run: SingleRun, tool_choice: ToolChoice, grown_from: Conversation | None) -> Conversation:
         id = run.transcript.run
         try:
             self._equip()
             # A run that was let go of may have been taken up elsewhere: then only the record knows.
             known = self._known.get(id) if self._terms.executor.runs.holds(id) else None
-            await run.begin(known, self._offers_of)
+            await run.begin(known, self._offers_of, grown_from)
             await run.loop(tool_choice)
         except HandrailError as error:
             error.conversation = run.conversation
             raise
         finally:
-            self._known[id] = run.transcript.recorded
+            if run.memory is not None:
+                run.memory.recorded = run.transcript.recorded
+                self._known[id] = run.memory
         return run.conversation
 
     def _equip(self) -> None:

@@ -37,7 +37,7 @@ from handrail.run.limits import Limits, RunBudget
 from handrail.run.offering import ExternalTools, OfferableTools, ToolSelection
 from handrail.run.reply import ModelReply
 from handrail.run.run_calls import RunCalls, Started
-from handrail.run.transcript import Follow, RunTranscript
+from handrail.run.transcript import Follow, RunMemory, RunTranscript, TakenIds
 from handrail.tools.answer_type import AnswerType
 from handrail.tools.registry import RegisteredTools
 
@@ -107,8 +107,9 @@ class SingleRun:
         self._answer: RunAnswer[Any] | None = None
         """The typed answer that it is to end with, if one is asked for."""
         self._scratch = scratch
-        self._ids = {message.id for message in conversation.messages if isinstance(message, InvocationMessage)}
-        """Of every call so far; a model may use one again, and then it is given another."""
+        self._ids = TakenIds()
+        self.memory: RunMemory | None = None
+        """What is known of it once it has begun."""
         self._checkpoint = len(conversation)
         self._turns = 0
         """Replies so far, since the user last spoke."""
@@ -121,14 +122,27 @@ class SingleRun:
     def conversation(self) -> Conversation:
         return self.transcript.conversation
 
-    async def begin(self, known: Conversation | None, offers_of: Callable[[RegisteredTools], OfferableTools]) -> None:
+    async def begin(
+        self,
+        known: RunMemory | None,
+        offers_of: Callable[[RegisteredTools], OfferableTools],
+        grown_from: Conversation | None = None,
+    ) -> None:
         """`known` is what is on record of it, if that need not be read."""
-        self._ids |= await self._executor.runs.known_calls(self._context)  # from here on nobody else writes to the run
+        ledger = await self._executor.runs.open(self._context)  # from here on nobody else writes to the run
         offers = offers_of(self._executor.runs.tools_of(self.transcript.run))
-        self._offers = offers.begin()
+        on_record = None if known is None else known.recorded
+        alike = await self.transcript.begin(on_record, grown_from)
+        whole = on_record is not None and alike == len(on_record)
+        self.memory = memory = known or RunMemory(self._ids)
+        self._ids = memory.taken
+        self._ids.take_up(ledger, self.conversation.messages[alike if known else 0 :])
+        if not whole or memory.selection is None or memory.selection.offers is not offers:
+            memory.selection = offers.begin()
+        self._offers = memory.selection
         if self._returns is not None:
             self._ask_for_answer(self._returns, offers)
-        self._take_stock(await self.transcript.begin(known))
+        self._take_stock(alike)
         await self.transcript.write_down()
 
     def _ask_for_answer(self, returns: AnswerType[Any], offers: OfferableTools) -> None:
@@ -409,7 +423,7 @@ class SingleRun:
 
     def _arguments_of(self, result: ToolResult) -> dict[str, Any] | str:
         """What the call of a result was made with, without its secrets."""
-        asked = (each for each in self.conversation.messages if isinstance(each, InvocationMessage))
+        asked = (each for each in reversed(self.conversation.messages) if isinstance(each, InvocationMessage))
         call = next((each.call for each in asked if each.id == result.tool_call_id), None)
         if call is None:
             return {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from handrail.core.calls import ToolResult
 from handrail.core.context import Context
@@ -17,10 +17,46 @@ from handrail.core.messages import (
 )
 from handrail.core.tasks import run_to_completion
 from handrail.execute.executor import Executor
+from handrail.execute.ledger import CallLedger
 from handrail.run.history import conversation_of
+from handrail.run.offering import ToolSelection
 from handrail.tools.masking import masked_messages
 
 Follow = Callable[[Conversation], None]
+
+
+class RunMemory:
+    """What a runner knows of a run between two of its prompts, so that a long one is not looked through again."""
+
+    __slots__ = ("recorded", "selection", "taken")
+
+    def __init__(self, taken: TakenIds) -> None:
+        self.recorded = Conversation()
+        """The conversation as the record has it."""
+        self.taken = taken
+        self.selection: ToolSelection | None = None
+        """What `recorded` has come to be offered."""
+
+
+class TakenIds:
+    """The ids that calls of a run have had; a model may use one again, and then its call is given another."""
+
+    __slots__ = ("_ledger", "_said")
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+        self._ledger: CallLedger | None = None
+
+    def take_up(self, ledger: CallLedger, messages: Iterable[Message]) -> None:
+        """Go on with what the executor knows of the run, and with these messages of its conversation."""
+        self._ledger = ledger
+        self._said.update(message.id for message in messages if isinstance(message, InvocationMessage))
+
+    def add(self, id: str) -> None:
+        self._said.add(id)
+
+    def __contains__(self, id: str) -> bool:
+        return id in self._said or (self._ledger is not None and self._ledger.has_call(id))
 
 
 class RunTranscript:
@@ -38,17 +74,24 @@ class RunTranscript:
         self._emit = emit
         self._follow = follow
         self._is_silent = executor.runs.is_silent(emit)
+        self._alike = 0
+        """How many messages the conversation and the record begin with alike."""
 
-    async def begin(self, recorded: Conversation | None) -> int:
-        """Compare with the record, which is read unless it is given: how many messages it has already."""
+    async def begin(self, recorded: Conversation | None, grown_from: Conversation | None = None) -> int:
+        """Compare with the record, which is read unless it is given: how many messages it has already.
+
+        What the conversation has grown from by additions is not compared, where that is what the record has.
+        """
         if recorded is None:
             recorded = conversation_of(await self._executor.runs.history(self.run))
         self.recorded = recorded
-        return _shared(recorded, self.conversation)
+        grew = grown_from is not None and grown_from.messages is recorded.messages
+        self._alike = len(recorded) if grew else _shared(recorded, self.conversation)
+        return self._alike
 
     async def write_down(self) -> None:
         """Record what was said since the record was last written to, or taken back."""
-        keep = _shared(self.recorded, self.conversation)
+        keep = self._alike
         added = self.conversation.messages[keep:]
         if added or keep < len(self.recorded):
             changed = ConversationChanged(
@@ -59,6 +102,7 @@ class RunTranscript:
     async def _write(self, changed: ConversationChanged) -> None:
         await self._executor.runs.record(changed, self._context, self._emit)
         self.recorded = self.conversation
+        self._alike = len(self.conversation)
         self._tell()
 
     async def reply(self, message: AssistantMessage, calls: tuple[InvocationMessage, ...]) -> None:
@@ -93,6 +137,7 @@ class RunTranscript:
     def grow(self, *messages: Message) -> None:
         """Add what the record already has."""
         self.conversation = self.recorded = self.conversation.add(*messages)
+        self._alike = len(self.conversation)
         self._tell()
 
     def settled(self, results: list[ToolResult]) -> None:
@@ -116,6 +161,7 @@ class RunTranscript:
     async def take_back(self, count: int) -> None:
         """Go back to the first so many messages."""
         self.conversation = self.conversation.upto(count)
+        self._alike = min(self._alike, len(self.conversation))
         await self.write_down()
 
     def _as_messages(self, results: list[ToolResult]) -> list[ResultMessage]:

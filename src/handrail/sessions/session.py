@@ -346,15 +346,16 @@ class Session(Closable, Generic[Deps]):
             deps = self._overriding
         engine.tools.check_deps(self._setup.deps if deps is None else deps)
         async with engine.turn():
-            self.conversation = engine.briefed(self.conversation)
-            start = len(self.conversation)
+            self.conversation = before = engine.briefed(self.conversation)
+            start = len(before)
             if prompt is not None:
                 content = (prompt,) if isinstance(prompt, str) else tuple(prompt)
                 self._checkpoints.append(start)
                 self.conversation = self.conversation.say(*content, at=self._clock.now())
             try:
                 choice = choice_of(tool_choice)
-                self.conversation = await engine.run(self.conversation, emit, choice, self._follow, answer, deps)
+                said = self.conversation
+                self.conversation = await engine.run(said, emit, choice, self._follow, answer, deps, before)
             except (ToolFailed, ModelError, LimitExceeded) as error:
                 self._after(error, start)
                 raise

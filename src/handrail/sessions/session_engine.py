@@ -175,11 +175,18 @@ class SessionEngine:
         follow: Follow,
         returns: AnswerType[Any] | None = None,
         deps: Any = None,
+        grown_from: Conversation | None = None,
     ) -> Conversation:
         """Run the loop; with `returns`, until the model has given an answer of that type."""
         context = self._context if deps is None else replace(self._context, deps=deps)
         return await self._runner.run(
-            conversation, context, emit, tool_choice=tool_choice, follow=follow, returns=returns
+            conversation,
+            context,
+            emit,
+            tool_choice=tool_choice,
+            follow=follow,
+            returns=returns,
+            grown_from=grown_from,
         )
 
     async def aclose(self) -> None:
