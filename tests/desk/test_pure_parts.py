@@ -14,8 +14,9 @@ from hypothesis import given, strategies as st
 
 from handrail import Secret, ToolCall, ToolResult, tool
 from handrail.core.confirmation import Allow, Confirmation, Defer, Deny, Edit
-from handrail.core.display import exact_json, printable
+from handrail.core.display import browser_safe, exact_json, printable
 from handrail.core.errors import UsageError
+from handrail.core.event_feed import EventFeed
 from handrail.core.events import (
     CallAsked,
     CallDelta,
@@ -33,9 +34,9 @@ from handrail.core.events import (
     TextDelta,
 )
 from handrail.core.messages import DocumentMessage, Text, UserMessage
-from handrail.desk.feed import ConversationFeed, DeskNews
+from handrail.desk.feed import DeskNews
 from handrail.desk.live_turn import TurnAssembler
-from handrail.desk.message_view import MessageView, browser_safe, shorten_texts
+from handrail.desk.message_view import MessageView, shorten_texts
 from handrail.desk.questions import PendingQuestions
 from handrail.desk.rule_offers import describe_rule_offers, rule_offer_sentence, suggest_rules
 from handrail.desk.turns import turn_starts
@@ -155,12 +156,12 @@ def test_long_texts_in_arguments_are_cut_with_a_word() -> None:
 # ── feeds ────────────────────────────────────────────────────────────────────────────
 
 
-def shot(feed: ConversationFeed) -> ConversationSnapshot:
+def shot(feed: EventFeed[ConversationEvent]) -> ConversationSnapshot:
     return ConversationSnapshot(id="r", title="", state="idle", total=0, items=(), cursor=feed.cursor, model="")
 
 
 async def test_a_follower_that_falls_behind_is_shown_everything_anew() -> None:
-    feed = ConversationFeed(1, remembered=4)
+    feed = EventFeed(ConversationEvent, 1, remembered=4)
     async with aclosing(feed.follow(lambda: shot(feed))) as told:
         assert isinstance(await anext(told), ConversationSnapshot)
         feed.tell("state", {"state": "idle"})
@@ -174,7 +175,7 @@ async def test_a_follower_that_falls_behind_is_shown_everything_anew() -> None:
 
 
 async def test_pieces_that_waited_come_as_one() -> None:
-    feed = ConversationFeed(1)
+    feed = EventFeed(ConversationEvent, 1)
     start = feed.cursor
     for type, text in (("text", "a"), ("text", "b"), ("reasoning", "c"), ("text", "d")):
         feed.tell(type, {"text": text})
@@ -188,7 +189,7 @@ async def test_pieces_that_waited_come_as_one() -> None:
 @given(st.lists(st.sampled_from(["text", "state"]), max_size=30), st.integers(1, 8))
 def test_a_follower_misses_nothing_that_is_remembered(types: list[str], remembered: int) -> None:
     async def follow() -> None:
-        feed = ConversationFeed(1, remembered)
+        feed = EventFeed(ConversationEvent, 1, remembered)
         start = feed.cursor
         for number, type in enumerate(types):
             feed.tell(type, {"text": f"{number},"})

@@ -169,3 +169,28 @@ def _seen(found: re.Match[str]) -> str:
     letter = found[0]
     # A space that is none of the keyboard's is not printable, and looks like one.
     return letter if letter.isprintable() and printable(letter) == letter else json.dumps(letter)[1:-1]
+
+
+_LARGEST = 2**53 - 1
+"""The largest whole number that a browser does not round."""
+
+
+def browser_safe(value: Any) -> Any:
+    """A JSON value as every program can read it: half a surrogate is a question mark, and a number that a browser
+    would round is a text."""
+    match value:
+        case str():
+            return browser_safe_text(value)
+        case int() if abs(value) > _LARGEST:
+            return str(value)
+        case float() if not math.isfinite(value):
+            return str(value)
+        case list() | tuple():
+            return [browser_safe(item) for item in value]
+        case dict():
+            return {browser_safe_text(str(key)): browser_safe(item) for key, item in value.items()}
+    return value
+
+
+def browser_safe_text(text: str) -> str:
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

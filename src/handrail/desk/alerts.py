@@ -7,13 +7,13 @@ from typing import Literal
 
 from msgspec.structs import replace
 
+from handrail.core.display import browser_safe_text
 from handrail.core.errors import HandrailError, LimitExceeded, ModelError, UsageError, describe_exception
 from handrail.core.events import CallSettled
 from handrail.core.ids import NewId
 from handrail.core.messages import Conversation
 from handrail.core.ports import Clock
 from handrail.core.redact import redact_text
-from handrail.desk.message_view import browser_safe_text
 from handrail.desk.turns import first_words_from, turn_starts
 from handrail.desk.values import Alert
 

@@ -16,7 +16,9 @@ from msgspec.structs import replace
 
 from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.context import Context
+from handrail.core.display import browser_safe_text
 from handrail.core.errors import LeaseHeld, UsageError
+from handrail.core.event_feed import EventFeed
 from handrail.core.events import (
     CallSettled,
     Emit,
@@ -32,9 +34,8 @@ from handrail.core.redact import redact_text
 from handrail.desk.alerts import Alerts
 from handrail.desk.choices import default_model, tool_patterns
 from handrail.desk.context import DeskContext
-from handrail.desk.feed import ConversationFeed
 from handrail.desk.live_turn import TurnAssembler
-from handrail.desk.message_view import MessageView, browser_safe_text, shown_service_call
+from handrail.desk.message_view import MessageView, shown_service_call
 from handrail.desk.saved_conversation import SavedConversation, check_not_in_use, conversation_summary
 from handrail.desk.turns import (
     first_words_from,
@@ -45,7 +46,14 @@ from handrail.desk.turns import (
     turn_start_at,
     turn_starts,
 )
-from handrail.desk.values import Alert, ConversationSnapshot, ConversationSummary, DeskQuestion, State
+from handrail.desk.values import (
+    Alert,
+    ConversationEvent,
+    ConversationSnapshot,
+    ConversationSummary,
+    DeskQuestion,
+    State,
+)
 from handrail.run.history import unanswered_calls
 from handrail.sessions.store.metadata import ConversationMetadata
 
@@ -65,7 +73,7 @@ class DeskConversation:
         self.conversation = conversation
         self.chosen = about.chosen
         self.alert: Alert | None = None
-        self.feed = ConversationFeed(around.clock.now())
+        self.feed = EventFeed(ConversationEvent, around.clock.now())
         self.kept = SavedConversation(around.store, about, conversation, is_kept=is_kept)
         self.around = around
         self._alerts = Alerts(about.id, around.clock, around.new_id)

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from handrail.core.calls import ToolCall, ToolResult
+from handrail.core.display import browser_safe_text
 from handrail.core.events import (
     CallAsked,
     CallDelta,
@@ -31,7 +32,6 @@ from handrail.core.redact import redact_text
 from handrail.desk.message_view import (
     CLIP,
     MessageView,
-    browser_safe_text,
     clip_text,
     indented_answer,
     notes_of,

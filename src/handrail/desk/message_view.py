@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import Any, assert_never
 
 import msgspec
 
 from handrail.core.calls import Attachment, ToolResult
-from handrail.core.display import exact_json
+from handrail.core.display import browser_safe, browser_safe_text, exact_json
 from handrail.core.footnotes import FootnoteMark, FootnoteSource, footnotes
 from handrail.core.jsontext import JSONTextError, parse_object
 from handrail.core.messages import (
@@ -32,7 +31,6 @@ CLIP = 4_000
 """Characters that are shown at once of what tools and documents say."""
 WORDS = 100_000
 """Of what a person or a model says: whoever talks reads it."""
-_LARGEST = 2**53 - 1
 _NOTES = 16
 """Of one result."""
 _SERVICE_CALLS = 200
@@ -220,32 +218,11 @@ def notes_of(result: ToolResult) -> tuple[str, ...]:
     return tuple(shorten_texts(browser_safe_text(each)) for each in result.warnings[:_NOTES])
 
 
-def browser_safe(value: Any) -> Any:
-    """A JSON value as every program can read it: half a surrogate is a question mark, and a number that a browser
-    would round is a text."""
-    match value:
-        case str():
-            return browser_safe_text(value)
-        case int() if abs(value) > _LARGEST:
-            return str(value)
-        case float() if not math.isfinite(value):
-            return str(value)
-        case list() | tuple():
-            return [browser_safe(item) for item in value]
-        case dict():
-            return {browser_safe_text(str(key)): browser_safe(item) for key, item in value.items()}
-    return value
-
-
 def _read(arguments: dict[str, Any] | str) -> dict[str, Any] | str:
     try:
         return parse_object(arguments) if isinstance(arguments, str) else arguments
     except JSONTextError:
         return arguments
-
-
-def browser_safe_text(text: str) -> str:
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def clip_text(text: str, most: int = CLIP) -> ClippedText:

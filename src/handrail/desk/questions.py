@@ -16,12 +16,11 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from handrail.core.confirmation import Allow, Confirmation, Decision as Word, Defer, Deny, Edit
-from handrail.core.display import exact_json, read_edited_object
+from handrail.core.display import browser_safe, exact_json, read_edited_object
 from handrail.core.errors import UsageError
 from handrail.core.ports import Approver
 from handrail.core.secret_pointers import restore_masked
 from handrail.desk.feed import DeskNews
-from handrail.desk.message_view import browser_safe
 from handrail.desk.rule_offers import describe_rule_offers, suggest_rules
 from handrail.desk.values import DeskQuestion
 from handrail.tools.registry import RegisteredTools

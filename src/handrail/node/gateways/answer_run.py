@@ -36,9 +36,9 @@ from handrail.core.messages import (
     StopReason,
 )
 from handrail.core.tasks import run_to_completion
+from handrail.http.event_stream import FramePipe, FrameTape
 from handrail.node.gateways.answer_memory import AnswerMemory
 from handrail.node.gateways.answer_plan import AnswerPlan
-from handrail.node.gateways.event_stream import FramePipe, FrameTape
 from handrail.node.gateways.failures import failure_of
 from handrail.node.gateways.request import GatewayOutcome, UnconfirmedCall
 from handrail.node.gateways.wire import stream_comment

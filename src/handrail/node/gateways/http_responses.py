@@ -10,8 +10,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from handrail.core.errors import BusError
+from handrail.http.event_stream import STREAM_HEADERS, FrameTape
 from handrail.http.request_guard import ClientGone
-from handrail.node.gateways.event_stream import STREAM_HEADERS, FrameTape
 from handrail.node.gateways.failures import OVERLOADED, GatewayFailure, failure_of
 from handrail.node.gateways.idempotency import SharedAnswer, interrupted_request_error
 from handrail.node.gateways.wire import GatewayWire, encode

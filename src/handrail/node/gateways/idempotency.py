@@ -18,9 +18,9 @@ from starlette.responses import Response
 
 from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.errors import BusError
+from handrail.http.event_stream import FramePipe, FrameTape
 from handrail.node.gateways.answer_plan import AnswerPlan
 from handrail.node.gateways.answer_run import AnswerRun
-from handrail.node.gateways.event_stream import FramePipe, FrameTape
 from handrail.node.gateways.gateway import GatewayLimits
 from handrail.node.gateways.request_body import RequestIdentity
 

@@ -18,6 +18,7 @@ from handrail.core.errors import BusError, UsageError
 from handrail.core.ids import traceparent
 from handrail.core.messages import Conversation
 from handrail.core.redact import Secret
+from handrail.http.event_stream import EventStreamResponse, FramePipe, FrameTape
 from handrail.http.request_guard import ClientGone, run_while_connected
 from handrail.node.bus.descriptor import CapabilityDescriptor
 from handrail.node.bus.request import Caller
@@ -25,7 +26,6 @@ from handrail.node.gateways.answer_memory import AnswerMemory
 from handrail.node.gateways.answer_plan import AnswerPlan, covers_calls, model_for, runner_for, with_tool_scopes
 from handrail.node.gateways.answer_run import AnswerRun
 from handrail.node.gateways.anthropic.read import read_count_request
-from handrail.node.gateways.event_stream import FramePipe, FrameTape, GatewayEventStream
 from handrail.node.gateways.failures import failure_of
 from handrail.node.gateways.gateway import Admit, Gateway, GatewayModel
 from handrail.node.gateways.http_responses import (
@@ -291,7 +291,14 @@ class _GatewayRequestHandler:
             return await self._whole(request, answer, pipe)
         await answer.talk.begin()
         leave, headers = partial(self._left, answer, pipe), answer_headers(answer.talk.run)
-        return GatewayEventStream(leave, pipe, answer.plan.wire.alive, headers, bounds)
+        return EventStreamResponse(
+            leave,
+            pipe,
+            answer.plan.wire.alive,
+            headers,
+            keep_alive=bounds.keep_alive,
+            write_seconds=bounds.write_seconds,
+        )
 
     # ── what no run answers ──────────────────────────────────────────────────────────
 

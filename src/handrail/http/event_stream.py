@@ -1,6 +1,7 @@
-"""How an answer reaches the client as a stream.
+"""How an answer reaches the client as a stream of server-sent events.
 
 Between a run that speaks and a client that reads, frames that are ready go out together, and neither runs ahead.
+It imports starlette, so that only what serves imports it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from starlette.types import Receive, Scope, Send
 
 from handrail.core.timeouts import time_limit
 from handrail.http.request_guard import ClientGone, run_while_connected
-from handrail.node.gateways.gateway import GatewayLimits
 
 STREAM_HEADERS = {
     "content-type": "text/event-stream; charset=utf-8",
@@ -119,8 +119,12 @@ class FrameTape:
         return b"".join(self._frames)
 
 
-class GatewayEventStream(Response):
-    """Sends the frames of an answer until it ends or the client is gone; `leave` is called after either."""
+class EventStreamResponse(Response):
+    """Sends the frames of an answer until it ends or the client is gone; `leave` is called after either.
+
+    After `keep_alive` seconds of silence it sends `alive`. A client that does not take a piece within `write_seconds`
+    is given up.
+    """
 
     def __init__(
         self,
@@ -128,14 +132,17 @@ class GatewayEventStream(Response):
         pipe: FramePipe,
         alive: bytes,
         headers: dict[str, str],
-        bounds: GatewayLimits,
+        *,
+        keep_alive: float,
+        write_seconds: float,
     ) -> None:
         super().__init__(headers={**STREAM_HEADERS, **headers})
         del self.headers["content-length"]
         self._leave = leave
         self._pipe = pipe
         self._alive = alive
-        self._bounds = bounds
+        self._keep_alive = keep_alive
+        self._write_seconds = write_seconds
         self._sent = 0
         """Pieces so far."""
         self._writing: float | None = None
@@ -169,14 +176,14 @@ class GatewayEventStream(Response):
 
         One clock for the whole stream: a timer for each piece would cost more than the piece.
         """
-        now, bounds = asyncio.get_running_loop().time, self._bounds
+        now = asyncio.get_running_loop().time
         sent = -1
         while telling is not None:
-            await asyncio.sleep(min(bounds.keep_alive, bounds.write_seconds))
+            await asyncio.sleep(min(self._keep_alive, self._write_seconds))
             if self._writing is None:
                 if sent == self._sent:
                     self._pipe.push(self._alive)
                 sent = self._sent
-            elif now() - self._writing > bounds.write_seconds:
+            elif now() - self._writing > self._write_seconds:
                 telling.cancel()
                 return
