@@ -405,6 +405,11 @@ class Session(Closable, Generic[Deps]):
     # ── what was said ────────────────────────────────────────────────────────────────
 
     @property
+    def setup(self) -> SessionSetup:
+        """Everything about it but what was said: what other sessions are made of that share its model and tools."""
+        return self._setup
+
+    @property
     def run(self) -> str | None:
         """The name of its run in the record; None before the first prompt."""
         return None if self._engine is None else self._engine.run_id

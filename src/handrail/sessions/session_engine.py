@@ -30,7 +30,7 @@ from handrail.run.code.code_mode import CodeMode, CodeSettings
 from handrail.run.limits import Limits
 from handrail.run.offering import NO_PROGRAMS, Offering, Programs
 from handrail.run.runner import Runner
-from handrail.run.single_run import OnError
+from handrail.run.single_run import OnError, OnWait
 from handrail.run.transcript import Follow
 from handrail.tools.answer_type import AnswerType
 from handrail.tools.registry import RegisteredTools, prepared_tools
@@ -82,6 +82,8 @@ class SessionSetup:
     options: SessionOptions
     code: CodeSettings | Literal["service"] | None
     """Where code of the model runs that calls the tools: here, or at the service. None: it calls them itself."""
+    on_wait: OnWait = "tell"
+    """Whether the model is told that a call waits for a person, or the run pauses at the call."""
 
 
 class SessionEngine:
@@ -106,27 +108,32 @@ class SessionEngine:
         """The ensembles that were prepared for this."""
         options = setup.options
         parts: dict[str, Any] = {key: value for key, value in options.items() if key in _PARTS}
-        self._executor = Executor(
+        self.executor = Executor(
             tools, approver=setup.approver, journal=journal, deps=setup.deps, deps_type=setup.deps_type, **parts
         )
-        self._code = CodeMode(self._executor, setup.code) if isinstance(setup.code, CodeSettings) else None
+        self._code = (
+            CodeMode(self.executor, setup.code, pauses=setup.on_wait == "pause")
+            if isinstance(setup.code, CodeSettings)
+            else None
+        )
         self._runner = Runner(
             setup.model,
-            self._executor,
+            self.executor,
             options.get("limits", Limits()),
             on_error=options.get("on_error", "surface"),
+            on_wait=setup.on_wait,
             defaults=setup.defaults,
             offering=options.get("offering", Offering()),
             programs=self._programs(setup),
         )
-        self._context = replace(options.get("context", Context()), run=run)
+        self.context = replace(options.get("context", Context()), run=run)
 
     def _programs(self, setup: SessionSetup) -> Programs:
         if self._code is not None:
             return Programs(self._code.hidden)
         if setup.code is None:
             return NO_PROGRAMS
-        return Programs(frozenset(tool.name for tool in self._executor.tools), by_service=True)
+        return Programs(frozenset(tool.name for tool in self.executor.tools), by_service=True)
 
     def briefed(self, conversation: Conversation) -> Conversation:
         """What the model is told of the functions that its code may call is in the conversation, if code is wanted."""
@@ -135,7 +142,7 @@ class SessionEngine:
     @property
     def tools(self) -> RegisteredTools:
         """What its calls may name."""
-        return self._executor.runs.tools_of(self.run_id)
+        return self.executor.runs.tools_of(self.run_id)
 
     @classmethod
     async def open(cls, setup: SessionSetup, run: str) -> SessionEngine:
@@ -146,6 +153,10 @@ class SessionEngine:
             engine = cls(setup, run, tools, journal, own=own, lives=lives.pop_all())
             undo.pop_all()
         return engine
+
+    @property
+    def journal(self) -> Journal:
+        return self._journal
 
     @property
     def provable(self) -> Path | InMemoryJournal | None:
@@ -176,12 +187,16 @@ class SessionEngine:
         returns: AnswerType[Any] | None = None,
         deps: Any = None,
         grown_from: Conversation | None = None,
+        context: Context | None = None,
     ) -> Conversation:
-        """Run the loop; with `returns`, until the model has given an answer of that type."""
-        context = self._context if deps is None else replace(self._context, deps=deps)
+        """Run the loop; with `returns`, until the model has given an answer of that type.
+
+        A `context` names another run than that of this session, which is worked on with the same model and tools.
+        """
+        context = context or self.context
         return await self._runner.run(
             conversation,
-            context,
+            context if deps is None else replace(context, deps=deps),
             emit,
             tool_choice=tool_choice,
             follow=follow,
@@ -197,8 +212,8 @@ class SessionEngine:
             stack.push_async_callback(self._lives.aclose)
             if self._code is not None:
                 stack.push_async_callback(self._code.aclose)
-            stack.push_async_callback(self._executor.aclose)
-            await self._executor.finish(self.run_id)
+            stack.push_async_callback(self.executor.aclose)
+            await self.executor.finish(self.run_id)
 
 
 async def _journal(given: Journal | Path | None, undo: AsyncExitStack) -> Journal:

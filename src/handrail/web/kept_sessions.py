@@ -1,0 +1,234 @@
+"""The sessions of a web application: each found by its id and its owner, all with one model, one set of tools and one
+journal.
+
+A session is a run of the journal. What is in memory of it may be forgotten at any time that nobody uses it, and is
+read again when it is opened next, also by another process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from handrail.core.bounded_memory import BoundedMemory
+from handrail.core.closing import ClosedOnExit
+from handrail.core.confirmation import Confirmation, Decision, Defer
+from handrail.core.dependencies import Deps
+from handrail.core.errors import UsageError
+from handrail.core.events import RunResumed, RunStarted
+from handrail.core.ids import new_id
+from handrail.core.messages import Conversation
+from handrail.core.ports import Approver, SystemClock
+from handrail.core.single_flight import SingleFlight
+from handrail.execute.approvers import as_approver
+from handrail.sessions.session import Session
+from handrail.sessions.session_engine import SessionEngine
+from handrail.tools.registry import RegisteredTools, registered
+from handrail.tools.schema.validator import Validator
+from handrail.web.errors import InvalidSessionId, SessionNotFound, TooManySessions
+from handrail.web.kept_session import WebSession
+
+_LONGEST_ID = 200
+
+
+class WebSessions(ClosedOnExit):
+    """Keeps the sessions of users by id. Use it in an `async with` block, or as `FastAPI(lifespan=sessions.lifespan)`.
+
+    Each session has the model, tools, system prompt, limits and journal of the `Session` that this is made of, and is a
+    run of its own in that journal. Without a journal, sessions are kept until the program ends, in a temporary file.
+    """
+
+    def __init__(
+        self,
+        session: Session[Deps],
+        *,
+        deps: Callable[[str], Deps] | None = None,
+        most: int = 1000,
+        answer_within: float = 600.0,
+        reasoning: bool = False,
+    ) -> None:
+        """
+        Args:
+            session: What every session is like. Nothing is asked in it, and it is closed with this.
+            deps: What the tools of a user get besides their arguments, by the id of the user. Without it they get what
+                `session` has.
+            most: How many sessions may be in memory. The one that was unused the longest is forgotten first, and read
+                again from the journal when it is opened.
+            answer_within: Seconds that a call waits for its question to be answered. Then the turn pauses, and goes on
+                when the question is answered.
+            reasoning: Whether browsers are told what the model thinks aloud.
+        """
+        if not isinstance(session, Session):
+            raise UsageError("give a session that the others are like: WebSessions(Session(llm, tools=tools))")
+        self._prototype = session
+        self._deps = deps
+        self.beginning: Conversation = session.conversation
+        """What every session begins with."""
+        self.answer_within = answer_within
+        self.reasoning = reasoning
+        self.is_closed = False
+        options = session.setup.options
+        self.now = options.get("clock", SystemClock()).now
+        self._new_id = options.get("new_id", new_id)
+        self._most = most
+        self._sessions: BoundedMemory[str, WebSession] = BoundedMemory(lru=True)
+        self._finding: SingleFlight[str, WebSession | None] = SingleFlight()
+        self._engine: SessionEngine | None = None
+        self._opening = asyncio.Lock()
+        self._folder: Path | None = None
+
+    # ── opening ──────────────────────────────────────────────────────────────────────
+
+    async def create(self, *, owner: str) -> WebSession:
+        """A new session, with an id that nobody can guess.
+
+        Raises:
+            TooManySessions: As many are in use as may be open at once.
+        """
+        return await self.open(self._new_id("session"), owner=owner, create=True)
+
+    async def open(self, id: str, *, owner: str, create: bool = False) -> WebSession:
+        """The session of this id. It is looked up in memory, then in the journal.
+
+        Args:
+            id: What `create` gave, or an id of your own.
+            owner: Whose session it is, as your sign-in says. A session of somebody else is not found.
+            create: Begin it if there is none.
+
+        Raises:
+            SessionNotFound: This owner has no such session.
+            TooManySessions: As many are in use as may be open at once.
+        """
+        if not isinstance(id, str) or not 0 < len(id) <= _LONGEST_ID or not id.isprintable():
+            raise InvalidSessionId(f"A session id has 1 to {_LONGEST_ID} printable characters.")
+        if not isinstance(owner, str) or not owner:
+            raise UsageError("owner is the id of the user whose session it is; it must not be empty")
+        found = self._sessions.get(id)
+        if found is None:
+            found, _ = await self._finding.share(id, lambda: self._find(id, owner if create else None))
+        if found is None and create:  # whoever asked at the same time did not want a new one
+            found, _ = await self._finding.share(id, lambda: self._find(id, owner))
+        if found is None or found.owner != owner:
+            raise SessionNotFound
+        return found
+
+    async def _find(self, id: str, create_for: str | None) -> WebSession | None:
+        if (known := self._sessions.get(id)) is not None:
+            return known
+        engine = await self.engine()
+        history = await engine.journal.history(id)
+        first = next((event for event in history if isinstance(event, RunStarted | RunResumed)), None)
+        if first is not None:
+            session = WebSession(self, id, first.principal)
+        elif create_for is not None and not history:
+            session = WebSession(self, id, create_for)
+            await session.begin_record(engine)
+        else:
+            return None
+        session.read(history)
+        self._make_room()
+        self._sessions[id] = session
+        return session
+
+    def _make_room(self) -> None:
+        if len(self._sessions) < self._most:
+            return
+        for id, session in self._sessions.items():
+            if not session.is_needed:
+                self._sessions.pop(id, None)
+                return
+        raise TooManySessions
+
+    # ── what its sessions share ──────────────────────────────────────────────────────
+
+    async def engine(self) -> SessionEngine:
+        async with self._opening:
+            if self.is_closed:
+                raise UsageError("these sessions are closed; the program is about to end")
+            if self._engine is None:
+                setup = self._prototype.setup
+                journal = setup.journal
+                if journal is None:
+                    self._folder = Path(tempfile.mkdtemp(prefix="handrail-"))
+                    journal = self._folder / "journal.db"
+                first = as_approver(setup.approver)
+                setup = replace(setup, journal=journal, approver=_UserApprover(self, first), on_wait="pause")
+                self._engine = await SessionEngine.open(setup, self._new_id("run"))
+            return self._engine
+
+    @property
+    def tools(self) -> RegisteredTools:
+        return registered(*self._prototype.setup.tools) if self._engine is None else self._engine.executor.tools
+
+    def deps_of(self, owner: str) -> Any:
+        """What the tools get besides their arguments in a turn of this user.
+
+        Raises:
+            UsageError: It is not of the type that a tool declares.
+        """
+        if self._deps is None:
+            return None
+        deps = self._deps(owner)
+        self.tools.check_deps(deps)
+        return deps
+
+    def about(self, tool: str) -> str:
+        """What a tool says of itself; nothing if it is gone."""
+        return self.tools.find(tool).definition.description if tool in self.tools else ""
+
+    def problems(self, tool: str, arguments: Mapping[str, Any], form: dict[str, Any] | None) -> tuple[str, ...]:
+        """Why arguments do not fit a tool, or the form that is asked for."""
+        if form is not None:
+            return tuple(Validator(form, "the form", root="(answer)").problems(dict(arguments)))
+        return tuple(self.tools.find(tool).validator.problems(dict(arguments))) if tool in self.tools else ()
+
+    def working_on(self, run: str) -> WebSession | None:
+        """The session whose turn this run is, if one is under way here."""
+        session = self._sessions.get(run)
+        return session if session is not None and session.is_working else None
+
+    # ── life ─────────────────────────────────────────────────────────────────────────
+
+    @asynccontextmanager
+    async def lifespan(self, app: Any) -> AsyncIterator[None]:
+        """For the `lifespan` of a FastAPI or Starlette application."""
+        async with self:
+            yield
+
+    async def aclose(self) -> None:
+        """End every turn and every stream of events, and let go of the journal. Turns can be taken up later."""
+        async with self._opening:
+            self.is_closed = True
+            engine, self._engine = self._engine, None
+        try:
+            await asyncio.gather(*(session.close() for _, session in self._sessions.items()))
+            if engine is not None:
+                await engine.aclose()
+        finally:
+            if self._folder is not None:
+                await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+            await self._prototype.aclose()
+
+
+class _UserApprover:
+    """Asks the approver of the application first, and then the user whose session it is."""
+
+    def __init__(self, sessions: WebSessions, first: Approver | None) -> None:
+        self._sessions = sessions
+        self._first = first
+
+    async def decide(self, question: Confirmation) -> Decision:
+        if self._first is not None:
+            decision = await self._first.decide(question)
+            if not isinstance(decision, Defer):
+                return decision
+        runs = (question.run,) if question.meant is None else question.meant
+        found = [session for run in runs if (session := self._sessions.working_on(run)) is not None]
+        # Where a server does not say for which of several runs it asks, no user may answer for another.
+        return await found[0].ask(question) if len(found) == 1 and len(runs) == 1 else Defer()
