@@ -64,19 +64,15 @@ def app_of(sessions: WebSessions) -> FastAPI:
 
     Current = Annotated[WebSession, Depends(current)]
 
-    @app.post("/sessions")
     async def create(x_user: Annotated[str, Header()]) -> dict[str, str]:
         return {"id": (await sessions.create(owner=x_user)).id}
 
-    @app.post("/sessions/{id}/turns")
     async def ask(session: Current, prompt: Annotated[str | None, Body(embed=True)] = None) -> Response:
         return sse(await session.start(prompt))
 
-    @app.get("/sessions/{id}/events")
     async def events(session: Current, request: Request) -> Response:
         return sse(session.events(request.headers.get("last-event-id")))
 
-    @app.post("/sessions/{id}/questions/{question}")
     async def answer(
         session: Current,
         question: str,
@@ -85,9 +81,13 @@ def app_of(sessions: WebSessions) -> FastAPI:
     ) -> Response:
         return sse(await session.answer(question, allow, reason=reason))
 
-    @app.delete("/sessions/{id}/turns")
     async def cancel(session: Current) -> dict[str, str]:
         await session.cancel()
         return {"state": session.state}
 
+    app.add_api_route("/sessions", create, methods=["POST"])
+    app.add_api_route("/sessions/{id}/turns", ask, methods=["POST"])
+    app.add_api_route("/sessions/{id}/events", events, methods=["GET"])
+    app.add_api_route("/sessions/{id}/questions/{question}", answer, methods=["POST"])
+    app.add_api_route("/sessions/{id}/turns", cancel, methods=["DELETE"])
     return app
