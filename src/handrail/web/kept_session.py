@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 State = Literal["idle", "working", "waiting", "interrupted"]
+_PAUSE_SECONDS = 2.0
+"""For a turn to pause at its questions when the program ends."""
 _SHOWN = 200
 """Messages of a snapshot."""
 
@@ -194,7 +196,13 @@ class WebSession:
             await asyncio.wait({self._turn})
 
     async def close(self) -> None:
-        """End the turn under way, and every stream of events."""
+        """End the turn under way, and every stream of events. A call that waits for an answer goes on waiting for it,
+        in the record: what it waits for is asked again when the session is opened next."""
+        waiting = [each.word for each in self._open.values() if each.word is not None and not each.word.done()]
+        for word in waiting:
+            word.cancel()
+        if waiting and self._turn is not None:
+            await asyncio.wait({self._turn}, timeout=_PAUSE_SECONDS)
         await self.cancel()
         self._feed.close()
 
@@ -246,8 +254,10 @@ class WebSession:
 
     async def begin_record(self, engine: SessionEngine) -> None:
         """Write down whose session it is, so that it is known to every process from now on."""
-        context = self._context(engine)
-        await engine.executor.runs.open(context)
+        try:
+            await engine.executor.runs.open(self._context(engine))
+        except LeaseHeld:
+            raise SessionBusy from None
         engine.executor.runs.let_go(self.id)
 
     def read(self, history: Iterable[Recorded]) -> None:
@@ -377,7 +387,8 @@ class WebSession:
         self._feed.tell("question", shown)
         try:
             async with time_limit(self._sessions.answer_within):
-                return self._decision(question, await word)
+                await asyncio.wait({word})
+                return Defer() if word.cancelled() else self._decision(question, word.result())
         except TimeoutError:
             return Defer()
         finally:

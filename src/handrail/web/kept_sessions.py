@@ -123,14 +123,13 @@ class WebSessions(ClosedOnExit):
             return known
         engine = await self.engine()
         history = await engine.journal.history(id)
+        if not history and create_for is not None:
+            await WebSession(self, id, create_for).begin_record(engine)
+            history = await engine.journal.history(id)  # another process may have been quicker
         first = next((event for event in history if isinstance(event, RunStarted | RunResumed)), None)
-        if first is not None:
-            session = WebSession(self, id, first.principal)
-        elif create_for is not None and not history:
-            session = WebSession(self, id, create_for)
-            await session.begin_record(engine)
-        else:
+        if first is None:
             return None
+        session = WebSession(self, id, first.principal)
         session.read(history)
         self._make_room()
         self._sessions[id] = session
