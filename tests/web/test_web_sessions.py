@@ -339,13 +339,15 @@ async def test_tools_get_what_belongs_to_the_user() -> None:
         return f"that of {given.deps}"
 
     model = ScriptedModel([call("whose")], [text("A.")], [call("whose")], [text("B.")])
-    async with WebSessions(Session(model, tools=[whose], deps="nobody"), deps=str.upper) as sessions:
+    async with WebSessions(Session(model, tools=[whose], deps_type=str), deps=str.upper) as sessions:
         told = []
         for user in ("ada", "eve"):
             session = await sessions.create(owner=user)
             told += [event.data["text"] async for event in await session.start("Whose?") if event.type == "result"]
 
     assert told == ["that of ADA", "that of EVE"]
+    with pytest.raises(UsageError, match="deps"):
+        WebSessions(Session(model, tools=[whose], deps_type=str))
 
 
 # ── several processes ────────────────────────────────────────────────────────────────

@@ -82,6 +82,8 @@ class WebSessions(ClosedOnExit):
         self._engine: SessionEngine | None = None
         self._opening = asyncio.Lock()
         self._folder: Path | None = None
+        if deps is None:
+            self.tools.check_deps(session.setup.deps)  # what a `deps_type` promises is missing
 
     # ── opening ──────────────────────────────────────────────────────────────────────
 
