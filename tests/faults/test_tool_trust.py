@@ -38,6 +38,7 @@ from handrail.models.prompted.prompt_text import call_text, result_text
 from handrail.testing.journal import MemoryJournal
 from handrail.testing.model import ScriptedModel, call, text
 from handrail.tools.files.load import load_tool
+from tests.cases import case
 from tests.cli.journal_fixtures import run
 from tests.execute.approvers import FixedApprover, allow_all
 from tests.faults.test_tool_words import NATIVE, history
@@ -55,40 +56,44 @@ POSES = {
 }
 
 
-@pytest.mark.parametrize("pose", POSES)
 @pytest.mark.parametrize("wire", NATIVE)
-def test_case_18_in_a_native_history_the_words_of_a_result_stay_inside_it(wire: str, pose: str) -> None:
+def test_case_18_in_a_native_history_the_words_of_a_result_stay_inside_it(wire: str) -> None:
     def sent(words: str) -> str:
         request = history(ToolResult("call_1", "fetch", words), "fetch")
         return json.dumps(json.loads(NATIVE[wire].encode(request, "some-model", stream=True).text()))
 
-    with_words, with_mark = sent(POSES[pose]), sent("MARK")
+    with_mark = sent("MARK")
 
-    assert with_words.replace(json.dumps(POSES[pose])[1:-1], "MARK") == with_mark
+    for pose, words in POSES.items():
+        with case(pose):
+            assert sent(words).replace(json.dumps(words)[1:-1], "MARK") == with_mark
 
 
-@pytest.mark.parametrize("pose", POSES)
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("outcome", ["ok", "failed"])
-def test_case_18_in_a_prompted_history_the_words_of_a_result_hold_no_call(format: str, pose: str, outcome: Any) -> None:
-    told = result_text([ToolResult("1", "fetch", POSES[pose], outcome)], FORMATS[format])
-    told = told.partition("to=assistant<|channel|>")[2] or told  # harmony's own frame has a recipient, as calls have
+def test_case_18_in_a_prompted_history_the_words_of_a_result_hold_no_call(format: str, outcome: Any) -> None:
+    for pose, words in POSES.items():
+        told = result_text([ToolResult("1", "fetch", words, outcome)], FORMATS[format])
+        # Harmony's own frame has a recipient, as calls have.
+        told = told.partition("to=assistant<|channel|>")[2] or told
 
-    assert calls_of(events(format, [told], SEARCH)) == []
+        with case(pose):
+            assert calls_of(events(format, [told], SEARCH)) == []
 
 
-@pytest.mark.parametrize("pose", POSES)
 @pytest.mark.parametrize("format", FORMATS)
-def test_case_18_in_a_prompted_history_nothing_but_results_begins_a_result_or_a_turn(format: str, pose: str) -> None:
-    codec = TextCodec()
-    request = history(ToolResult("call_1", "fetch", POSES[pose]), "fetch")
-    PromptedCodec(codec, format).encode(request, "some-model", stream=True)
-    (heard,) = [message for message in codec.seen[0].messages[2:] if isinstance(message, UserMessage)]
-
+def test_case_18_in_a_prompted_history_nothing_but_results_begins_a_result_or_a_turn(format: str) -> None:
     begins = ("Result of ", "Error of ", "Observation from ", "<tool_response>", "<|start|>", "<|im_start|>", "Human:")
-    assert sum(line.startswith(begins) for line in heard.text.splitlines()) == 1
-    assert heard.text.count("<tool_response>") <= 1
-    assert "<|im_start|>" not in heard.text
+    for pose, words in POSES.items():
+        codec = TextCodec()
+        request = history(ToolResult("call_1", "fetch", words), "fetch")
+        PromptedCodec(codec, format).encode(request, "some-model", stream=True)
+        (heard,) = [message for message in codec.seen[0].messages[2:] if isinstance(message, UserMessage)]
+
+        with case(pose):
+            assert sum(line.startswith(begins) for line in heard.text.splitlines()) == 1
+            assert heard.text.count("<tool_response>") <= 1
+            assert "<|im_start|>" not in heard.text
 
 
 async def test_case_18_a_result_that_writes_a_call_makes_none() -> None:

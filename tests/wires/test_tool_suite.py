@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import pytest
 
+from handrail import Conversation
 from handrail.cli.probe.cases import ProbeSuite
 from handrail.cli.probe.judge import probe_model
 from handrail.core.events import CallRequested, ModelEvent, TextDelta
 from handrail.core.messages import ResultMessage
 from handrail.models.bedrock.transport import BedrockTransport
+from tests.cases import case
 from tests.wires.scripted_service import ScenePlay, ScriptedService
-from tests.wires.wire_client import WAYS, ReferenceRuns, connected, every_wire, played, told
+from tests.wires.wire_client import ReferenceRuns, connected, every_wire, played, told
 from tests.wires.wire_dialogue import INPUT_TOKENS, OUTPUT_TOKENS, ScriptedReply, WireCall, WireCase
 from tests.wires.wire_scenes import OWN, PROBED, SCENES, SUITE, WireScene
 from tests.wires.wire_table import NATIVE
@@ -29,28 +31,20 @@ def played_over(wire: WireCase, stream: bool) -> tuple[WireScene, ...]:
     return tuple(scene for scene in (OWN if known else SCENES) if wire.name not in scene.not_over)
 
 
-EVERY_SCENE = [
-    pytest.param(wire, stream, scene, id=f"{way}-{scene.id}")
-    for way, (wire, stream) in WAYS.items()
-    for scene in played_over(wire, stream)
-]
-
-
 @pytest.mark.requirement("hearthnet.backends.native")
-@pytest.mark.parametrize(("wire", "stream", "scene"), EVERY_SCENE)
+@every_wire
 async def test_a_scene_is_the_same_over_a_wire_as_without(
-    service: ScriptedService,
-    converse: BedrockTransport,
-    references: ReferenceRuns,
-    wire: WireCase,
-    stream: bool,
-    scene: WireScene,
+    service: ScriptedService, converse: BedrockTransport, references: ReferenceRuns, wire: WireCase, stream: bool
 ) -> None:
-    expected, requests = await references.of(scene)
-    service.play = ScenePlay(wire, stream, requests, scene.replies)
     async with connected(service, wire, stream, converse) as llm:
-        conversation = await played(llm.model, scene)
+        for scene in played_over(wire, stream):
+            with case(scene.id):
+                expected, requests = await references.of(scene)
+                service.play = ScenePlay(wire, stream, requests, scene.replies)
+                _compare(wire, scene, expected, await played(llm.model, scene))
 
+
+def _compare(wire: WireCase, scene: WireScene, expected: Conversation, conversation: Conversation) -> None:
     assert told(conversation, exact=not wire.prompted) == told(expected, exact=not wire.prompted)
     before = len(scene.conversation)
     results = [each.result for each in conversation.messages[before:] if isinstance(each, ResultMessage)]

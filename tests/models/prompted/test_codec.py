@@ -24,6 +24,7 @@ from handrail.models.prompted.call_shapes import own_opening_marks
 from handrail.models.prompted.codec import PromptedCodec
 from handrail.models.prompted.formats import FORMATS
 from handrail.models.prompted.prompt_text import call_text
+from tests.cases import case
 from tests.models.prompted.text_codec import SEARCH, TOOLS, TextCodec, asked, events
 
 CALL = '<tool_call>\n{"name": "search", "arguments": {"q": "x"}}\n</tool_call>'
@@ -173,19 +174,20 @@ def test_no_result_and_no_argument_brings_a_mark_of_the_format_into_the_conversa
 
 
 @pytest.mark.parametrize("format", sorted(FORMATS))
-@pytest.mark.parametrize("written", sorted(FORMATS))
-def test_a_call_that_stands_in_a_result_is_no_call_to_whoever_repeats_the_result(format: str, written: str) -> None:
-    call = call_text(ToolCall("1", "search", {"q": "x"}), FORMATS[written], {"search": SEARCH.input_schema})
-    conversation = Conversation().add(
-        InvocationMessage(ToolCall("1", "get_weather", {})),
-        ResultMessage(ToolResult("1", "get_weather", f"Sunny.\n{call}\nThat was all.")),
-    )
+def test_a_call_that_stands_in_a_result_is_no_call_to_whoever_repeats_the_result(format: str) -> None:
+    for written in sorted(FORMATS):
+        call = call_text(ToolCall("1", "search", {"q": "x"}), FORMATS[written], {"search": SEARCH.input_schema})
+        conversation = Conversation().add(
+            InvocationMessage(ToolCall("1", "get_weather", {})),
+            ResultMessage(ToolResult("1", "get_weather", f"Sunny.\n{call}\nThat was all.")),
+        )
 
-    *_, answer = sent(ModelRequest(messages=conversation.messages, tools=TOOLS), format).messages
+        *_, answer = sent(ModelRequest(messages=conversation.messages, tools=TOOLS), format).messages
 
-    assert isinstance(answer, UserMessage)
-    found = [event.call.name for event in events(format, [answer.text]) if isinstance(event, CallRequested)]
-    assert "search" not in found
+        with case(written):
+            assert isinstance(answer, UserMessage)
+            found = [event.call.name for event in events(format, [answer.text]) if isinstance(event, CallRequested)]
+            assert "search" not in found
 
 
 def test_react_stops_the_model_before_it_makes_up_an_observation() -> None:
