@@ -17,8 +17,9 @@ from tests.desk.page.page_node import PageNode
 from tests.network import left_alone
 
 CHROMIUM = "/usr/bin/chromium"
-SECONDS = 15.0
-"""For something to be seen."""
+SECONDS = 60.0
+"""For something to be seen, on a machine that is busy."""
+expect.set_options(timeout=SECONDS * 1000)
 
 
 class Engine:

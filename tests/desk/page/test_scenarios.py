@@ -88,16 +88,7 @@ def shop(tmp_path: Path) -> Iterator[NodeProcess]:
         yield node
 
 
-@pytest.fixture
-def patient() -> Iterator[None]:
-    """A small model on a busy machine takes its time."""
-    expect.set_options(timeout=60_000)
-    yield
-    expect.set_options(timeout=5_000)
-
-
 @pytest.mark.requirement("hearthnet.confirmation")
-@pytest.mark.usefixtures("patient")
 def test_the_embedded_model_is_asked_calls_tools_and_does_only_what_the_person_allows(
     shop: NodeProcess, tab: Tab, tmp_path: Path
 ) -> None:

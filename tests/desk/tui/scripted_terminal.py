@@ -206,7 +206,8 @@ class ScriptedTerminal:
     @property
     def screen(self) -> str:
         """What stands on the screen, line by line."""
-        lines = self.app.screen._compositor.render_strips()
+        with self.app._context():  # a widget that is being removed finds its program nowhere else
+            lines = self.app.screen._compositor.render_strips()
         return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in lines)
 
     @property

@@ -5,6 +5,7 @@ No key that somebody may be typing just then is an answer: the focus is on the a
 
 from __future__ import annotations
 
+import asyncio
 from typing import ClassVar
 
 from textual import on, work
@@ -87,7 +88,7 @@ class QuestionScreen(ModalScreen[None]):
     async def close(self) -> None:
         """It has its word from elsewhere: nothing that was opened from here is wanted any more."""
         while self in self.app.screen_stack and self.app.screen is not self:
-            await self.app.pop_screen()
+            await asyncio.shield(self.app.pop_screen())  # to its end, for the reason that the transcript gives
         if self.is_current:
             self.dismiss(None)
 

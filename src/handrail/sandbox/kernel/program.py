@@ -184,8 +184,13 @@ class Kernel:
         if not compiled.co_flags & _COROUTINE:
             exec(compiled, self._variables)
             return
-        import asyncio
-
+        # An interrupt in the middle of the import would leave half of it: it waits for the end.
+        self._is_waiting = True
+        try:
+            import asyncio
+        finally:
+            self._is_waiting = False
+        self._heed_interrupt()
         asyncio.run(eval(compiled, self._variables))
 
     def _report(self, number: int, failure: BaseException | None, peek: list[str]) -> bytes:
@@ -217,12 +222,16 @@ class Kernel:
         if len(asked) + len(given) > self._message_bytes:
             raise ValueError(f"{len(given)} bytes cannot cross: at most {self._message_bytes} can, with the name")
         message = json.loads(self._exchange(asked, given))
-        if self._is_due:
-            self._is_due = False
-            raise KeyboardInterrupt
+        self._heed_interrupt()
         if message["type"] == "answer":
             return message["value"]
         raise _exception(message["kind"], message["message"])
+
+    def _heed_interrupt(self) -> None:
+        """End the cell if it was interrupted while the interrupt had to wait."""
+        if self._is_due:
+            self._is_due = False
+            raise KeyboardInterrupt
 
     def _is_forked(self) -> bool:
         """Whether this is a copy that a cell has made of the interpreter. It has its socket, and must not use it."""
