@@ -1,6 +1,6 @@
 # Each target sets up what it needs. `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check pythons bench conformance fuzz soak suite site pictures format clean ask
+.PHONY: help demo test check quick pythons bench conformance fuzz soak suite site pictures format clean ask
 PY := .venv/bin/python
 # Where the environment forbids it, every one of some thousand Pythons that the tests start would compile all it imports.
 unexport PYTHONDONTWRITEBYTECODE
@@ -46,6 +46,9 @@ check: .venv/.dev  ## lint, format, types, direction of imports, sizes
 
 test: check suite pythons  ## everything that must hold
 	@$(PY) -m pytest -q -n auto --dist worksteal
+
+quick: .venv/.dev  ## ruff, and the tests that the change since main touches (under a minute)
+	@$(PY) scripts/quick.py
 
 pythons: .venv/.dev  ## what differs between Pythons, on each Python from 3.11 on that this machine has (1 min each)
 	@$(PY) scripts/pythons.py
