@@ -7,6 +7,7 @@ loop they wait for is their own.
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import CancelledError, Future, wait
@@ -70,6 +71,7 @@ class Portal:
     """An event loop in a thread of its own, and a way to wait for what runs there."""
 
     def __init__(self) -> None:
+        self._process = os.getpid()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="handrail-loop", daemon=True)
         self._thread.start()
@@ -94,12 +96,17 @@ class Portal:
 
     @property
     def closed(self) -> bool:
-        return self._loop.is_closed()
+        """Whether nothing can run there: a child that was forked has the loop of its parent, and not the thread."""
+        return self._loop.is_closed() or self._process != os.getpid()
+
+    def is_here(self) -> bool:
+        """Whether the caller runs in its loop."""
+        return threading.current_thread() is self._thread
 
     def _unusable(self) -> str | None:
         if self.closed:
             return "this is closed; make a new one"
-        if threading.current_thread() is self._thread:
+        if self.is_here():
             return "this would wait for itself: inside async code, await the async form instead"
         return None
 

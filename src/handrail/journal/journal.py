@@ -193,6 +193,11 @@ class SqliteJournal:
     async def lease(self, run: str) -> lease.FileLease:
         return lease.acquire(self.path, run)
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether it takes no more entries because its file can no longer be trusted."""
+        return self._writer.failure is not None
+
     async def check(self) -> None:
         """Return if entries can be written now. It writes to the file, at most once a second, and no entry.
 

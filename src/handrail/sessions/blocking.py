@@ -1,4 +1,8 @@
-"""A blocking door to async work that is opened when it is first used and closed with its owner, who has two ends."""
+"""A blocking door to async work that is opened when it is first used and closed with its owner, who has two ends.
+
+All doors of a process lead to one event loop in one thread, which ends when the last of them is closed. So a session
+that blocks costs no thread of its own, and what sessions share (connections, journals, ensembles) works in one loop.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +23,44 @@ from handrail.sync import Portal
 T = TypeVar("T")
 
 
+class _SharedPortal:
+    """The one `Portal` of a process, while anybody uses it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._portal: Portal | None = None
+        self._users = 0
+
+    def join(self) -> Portal:
+        with self._lock:
+            if self._portal is None or self._portal.closed:
+                self._portal, self._users = Portal(), 0
+            self._users += 1
+            return self._portal
+
+    def leave(self, portal: Portal) -> None:
+        with self._lock:
+            if portal is self._portal:
+                self._users -= 1
+                if self._users:
+                    return
+                self._portal = None
+        portal.close()
+
+    def is_here(self) -> bool:
+        """Whether the caller runs in its loop."""
+        return self._portal is not None and self._portal.is_here()
+
+
+_shared = _SharedPortal()
+
+
 class LazyPortal:
     """A `Portal` at need: a program that only awaits never has the thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._portal: Portal | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._finalizer: weakref.finalize[[Portal], LazyPortal] | None = None
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
@@ -55,22 +90,22 @@ class LazyPortal:
 
     def is_here(self) -> bool:
         """Whether the caller runs in the loop behind this door."""
-        return self._loop is not None and _current_loop() is self._loop
+        return self._portal is not None and self._portal.is_here()
 
     def _opened(self) -> Portal:
         with self._lock:
-            if self._portal is None:
-                self._portal = Portal()
-                self._loop = self._portal.call(_running_loop())
+            if self._portal is None or self._portal.closed:
+                # Code in the shared loop that blocks on something else than itself needs another loop to do it.
+                self._portal = Portal() if _shared.is_here() else _shared.join()
                 self._finalizer = weakref.finalize(self, _close, self._portal)
             if self.is_here():
                 raise UsageError("this would wait for itself: inside async code, await the async form instead")
             return self._portal
 
     def close(self) -> None:
-        """Stop the loop and its thread. The next call opens another."""
+        """Let go of the loop and its thread. The next call opens them again."""
         with self._lock:
-            self._portal = self._loop = None
+            self._portal = None
             if self._finalizer is not None:
                 self._finalizer()
                 self._finalizer = None
@@ -104,18 +139,7 @@ class Closable(ABC):
 def _close(portal: Portal) -> None:
     # Collected in its own thread, it can only be told to stop: a thread cannot wait for itself.
     with contextlib.suppress(RuntimeError):
-        portal.close()
-
-
-async def _running_loop() -> asyncio.AbstractEventLoop:
-    return asyncio.get_running_loop()
-
-
-def _current_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
+        _shared.leave(portal)
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,17 +95,13 @@ class SessionEngine:
         run: str,
         tools: RegisteredTools,
         journal: Journal,
-        *,
-        own: bool,
-        lives: AsyncExitStack,
     ) -> None:
         self.run_id = run
         self._loop = asyncio.get_running_loop()
         self._turn = asyncio.Lock()
         self._journal = journal
-        self._own = own
-        self._lives = lives
-        """The ensembles that were prepared for this."""
+        self._lives = AsyncExitStack()
+        """The journal and the ensembles that this uses with others, or alone."""
         options = setup.options
         parts: dict[str, Any] = {key: value for key, value in options.items() if key in _PARTS}
         self.executor = Executor(
@@ -146,12 +142,15 @@ class SessionEngine:
 
     @classmethod
     async def open(cls, setup: SessionSetup, run: str) -> SessionEngine:
-        async with AsyncExitStack() as undo, AsyncExitStack() as lives:
-            tools = await lives.enter_async_context(prepared_tools(setup.tools))
-            journal = await _journal(setup.journal, undo)
-            own = journal is not setup.journal
-            engine = cls(setup, run, tools, journal, own=own, lives=lives.pop_all())
-            undo.pop_all()
+        async with AsyncExitStack() as lives:
+            journal = await _journal(setup.journal, lives)
+            match setup.tools:
+                case (RegisteredTools() as tools,):
+                    pass
+                case items:
+                    tools = await lives.enter_async_context(prepared_tools(items))
+            engine = cls(setup, run, tools, journal)
+            engine._lives = lives.pop_all()
         return engine
 
     @property
@@ -207,8 +206,6 @@ class SessionEngine:
     async def aclose(self) -> None:
         """End the run in the record, and let go of everything."""
         async with AsyncExitStack() as stack:
-            if self._own:
-                stack.push_async_callback(self._journal.aclose)
             stack.push_async_callback(self._lives.aclose)
             if self._code is not None:
                 stack.push_async_callback(self._code.aclose)
@@ -216,14 +213,14 @@ class SessionEngine:
             await self.executor.finish(self.run_id)
 
 
-async def _journal(given: Journal | Path | None, undo: AsyncExitStack) -> Journal:
+async def _journal(given: Journal | Path | None, lives: AsyncExitStack) -> Journal:
     if given is None:
         return InMemoryJournal()
     if not isinstance(given, Path):
         return given
-    from handrail.journal.journal import SqliteJournal  # SQLite and cryptography load when they are used
+    from handrail.journal.shared_journals import shared_journal  # SQLite and cryptography load when they are used
 
-    return await undo.enter_async_context(await SqliteJournal.open(given))
+    return await lives.enter_async_context(shared_journal(given))
 
 
 async def stream_emitted(work: Callable[[Emit], Coroutine[Any, Any, Any]]) -> AsyncGenerator[Event, None]:
