@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -26,8 +26,9 @@ from handrail.core.errors import JournalError, LeaseHeld, UsageError
 from handrail.core.event_feed import EventFeed
 from handrail.core.events import ConfirmationAnswered, ConfirmationRequested, Event, Recorded, TextDelta
 from handrail.core.first_answer import append_answer
-from handrail.core.ids import new_id
+from handrail.core.ids import nested_id, new_id
 from handrail.core.messages import AssistantMessage, Conversation, ResultMessage, UserMessage
+from handrail.core.ports import Journal
 from handrail.core.secret_pointers import restore_masked
 from handrail.core.tasks import run_to_completion
 from handrail.core.timeouts import time_limit
@@ -250,7 +251,7 @@ class WebSession:
             await runs.open(context)
         except LeaseHeld:
             raise SessionBusy from None
-        self.read(await runs.history(self.id))
+        await self.read(engine.journal, await runs.history(self.id))
 
     async def begin_record(self, engine: SessionEngine) -> None:
         """Write down whose session it is, so that it is known to every process from now on."""
@@ -260,15 +261,14 @@ class WebSession:
             raise SessionBusy from None
         engine.executor.runs.let_go(self.id)
 
-    def read(self, history: Iterable[Recorded]) -> None:
+    async def read(self, journal: Journal, history: Sequence[Recorded]) -> None:
         """Take over what the record has of the session.
 
         Raises:
             SessionNotFound: Its words were erased.
         """
-        events = list(history)
         try:
-            recorded = conversation_of(events)
+            recorded = conversation_of(history)
         except UsageError:
             raise SessionNotFound from None
         # Of calls that wait, the conversation in memory still has the secrets, and the record has not.
@@ -276,21 +276,21 @@ class WebSession:
             self.conversation = recorded
         if not self.conversation.messages:
             self.conversation = self._sessions.beginning
-        answered = {event.request for event in events if isinstance(event, ConfirmationAnswered)}
-        asked = [event for event in events if isinstance(event, ConfirmationRequested)]
-        self._keep_questions(event for event in asked if event.request not in answered)
+        self._keep_questions(await open_questions(journal, self.id, history))
 
-    def _keep_questions(self, unanswered: Iterable[ConfirmationRequested]) -> None:
-        """Of the questions without an answer, those are open whose call still waits."""
-        waiting = {message.id for message in self._unanswered()}
+    def _keep_questions(self, asked: Iterable[ConfirmationRequested]) -> None:
+        """These are the questions that wait for an answer, and no others."""
         found = {
             each.request: _OpenQuestion(recorded_question(each, self._sessions.about(each.tool)), each.tool)
-            for each in unanswered
-            if each.call_id in waiting
+            for each in asked
         }
-        for request in self._open.keys() - found.keys():
-            self._feed.tell("answered", {"id": request, "decision": "withdrawn"})
+        for request in [*self._open.keys() - found.keys()]:
+            self._close_question(request, "withdrawn")
         self._open = found
+
+    def _close_question(self, request: str, decision: str) -> None:
+        if self._open.pop(request, None) is not None:
+            self._feed.tell("answered", {"id": request, "decision": decision})
 
     def _unanswered(self) -> tuple[Any, ...]:
         return unanswered_calls(self.conversation)
@@ -342,13 +342,13 @@ class WebSession:
     async def _let_go(self, engine: SessionEngine, reason: str) -> None:
         """Others may work on the run from now on."""
         executor = engine.executor
-        if (ledger := executor.runs.find(self.id)) is not None:
-            asked = [each for each in ledger.requests.values() if each.request not in ledger.answers]
-            self._keep_questions(asked)
-        if self._unanswered():
-            executor.runs.let_go(self.id)  # the run is not over: a call waits
-        else:
+        if not self._unanswered():
+            self._keep_questions(())
             await executor.finish(self.id, reason)
+            return
+        executor.runs.let_go(self.id)  # the run is not over: a call waits
+        history = await engine.journal.history(self.id)
+        self._keep_questions(await open_questions(engine.journal, self.id, history))
 
     def _follow(self, conversation: Conversation) -> None:
         self.conversation = conversation
@@ -366,8 +366,8 @@ class WebSession:
         match type:
             case "question":
                 return  # it is told when the person is asked: a rule may have decided
-            case "answered" if self._open.pop(data["id"], None) is None:
-                return
+            case "answered":
+                return self._close_question(data["id"], data["decision"])
             case "reasoning" if not self._sessions.reasoning:
                 return
         if isinstance(event, TextDelta):
@@ -379,8 +379,12 @@ class WebSession:
     async def ask(self, question: Confirmation) -> Decision:
         """Put a question to the user, and wait for the answer; after a while the turn pauses without one."""
         given = self._given.pop(question.request, None)
-        if given is not None:
-            return self._decision(question, given)
+        decision = await self._wait(question) if given is None else self._decision(question, given)
+        if not isinstance(decision, Defer):
+            self._close_question(question.request, "deny" if isinstance(decision, Deny) else "allow")
+        return decision
+
+    async def _wait(self, question: Confirmation) -> Decision:
         word: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
         shown = asked_question(question)
         self._open[question.request] = _OpenQuestion(shown, question.tool, question, word)
@@ -391,10 +395,6 @@ class WebSession:
                 return Defer() if word.cancelled() else self._decision(question, word.result())
         except TimeoutError:
             return Defer()
-        finally:
-            if question.form is not None or question.meant is not None:  # nothing in the record tells of its answer
-                self._open.pop(question.request, None)
-                self._feed.tell("answered", {"id": question.request, "decision": "closed"})
 
     def _decision(self, question: Confirmation, given: _Answer) -> Decision:
         if not given.allow:
@@ -415,13 +415,9 @@ class WebSession:
 
     async def _answer_elsewhere(self, question: str, given: _Answer) -> None:
         journal = (await self._sessions.engine()).journal
-        self.read(await journal.history(self.id))
-        asked = [
-            event
-            for event in await journal.history(self.id)
-            if isinstance(event, ConfirmationRequested) and event.request == question
-        ]
-        if not asked or question not in self._open:
+        waiting = await open_questions(journal, self.id, await journal.history(self.id))
+        asked = [each for each in waiting if each.request == question]
+        if not asked:
             raise QuestionClosed
         if given.arguments is not None:
             raise SessionBusy
@@ -458,6 +454,24 @@ class WebSessionEvents:
 
     def _is_last(self, event: WebEvent) -> bool:
         return event.type in TURN_ENDS or (event.type == "snapshot" and not self._session.is_working)
+
+
+async def open_questions(journal: Journal, run: str, history: Sequence[Recorded]) -> list[ConfirmationRequested]:
+    """The questions without an answer of the calls that wait at the end of a run, and of the runs of agents below
+    them."""
+    answered = {event.request for event in history if isinstance(event, ConfirmationAnswered)}
+    found: list[ConfirmationRequested] = []
+    try:
+        waiting = unanswered_calls(conversation_of(history))
+    except UsageError:  # its words were erased
+        return []
+    for message in waiting:
+        asked = [each for each in history if isinstance(each, ConfirmationRequested) and each.call_id == message.id]
+        found += [each for each in asked if each.request not in answered]
+        below = nested_id(run, message.id)
+        if nested := await journal.history(below):
+            found += await open_questions(journal, below, nested)
+    return found
 
 
 def _event_number(after: str | int | None) -> int | None:

@@ -132,7 +132,7 @@ class WebSessions(ClosedOnExit):
         if first is None:
             return None
         session = WebSession(self, id, first.principal)
-        session.read(history)
+        await session.read(engine.journal, history)
         self._make_room()
         self._sessions[id] = session
         return session
@@ -190,9 +190,13 @@ class WebSessions(ClosedOnExit):
         return tuple(self.tools.find(tool).validator.problems(dict(arguments))) if tool in self.tools else ()
 
     def working_on(self, run: str) -> WebSession | None:
-        """The session whose turn this run is, if one is under way here."""
-        session = self._sessions.get(run)
-        return session if session is not None and session.is_working else None
+        """The session whose turn this run is, or is below as that of an agent, if one is under way here."""
+        while run:
+            session = self._sessions.get(run)
+            if session is not None and session.is_working:
+                return session
+            run = run.rpartition(".")[0]
+        return None
 
     # ── life ─────────────────────────────────────────────────────────────────────────
 
