@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from handrail.node.capability_bus import CapabilityBus as CapabilityBus
     from handrail.node.chat.tool_executor import ToolExecutor as ToolExecutor
     from handrail.rlm.rlm import RLM as RLM
+    from handrail.run.agents import Agent as Agent
     from handrail.run.limits import Limits as Limits
     from handrail.run.runner import Runner as Runner
     from handrail.sessions.create import create_llm as create_llm
@@ -61,6 +62,7 @@ export_lazily(
         "handrail.node.capability_bus": "CapabilityBus",
         "handrail.node.chat.tool_executor": "ToolExecutor",
         "handrail.rlm.rlm": "RLM",
+        "handrail.run.agents": "Agent",
         "handrail.run.limits": "Limits",
         "handrail.run.runner": "Runner",
         "handrail.sessions.create": "create_llm",

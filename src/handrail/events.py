@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from handrail.core.events import (
+    AgentChanged,
+    AgentEvent,
     AttemptFailed,
     CallAmended,
     CallAsked,
@@ -34,6 +36,8 @@ from handrail.core.events import (
 )
 
 __all__ = [
+    "AgentChanged",
+    "AgentEvent",
     "AttemptFailed",
     "CallAmended",
     "CallAsked",

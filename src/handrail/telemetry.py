@@ -127,12 +127,13 @@ class OtelTracer:
 
     @contextmanager
     def run(self, run: str, model: Model, context: Context) -> Iterator[OtelSpan]:
-        with self._span(f"invoke_agent {model.name}", _asked("invoke_agent", run, model), context.trace) as span:
+        facts = _asked("invoke_agent", run, model) | _agent(context)
+        with self._span(f"invoke_agent {model.name}", facts, context.trace) as span:
             yield span
 
     @contextmanager
     def turn(self, run: str, model: Model, request: ModelRequest, context: Context) -> Iterator[OtelSpan]:
-        facts = _asked("chat", run, model)
+        facts = _asked("chat", run, model) | _agent(context)
         facts |= {name: getattr(request, field) for field, name in _REQUEST.items()}
         facts["gen_ai.output.type"] = None if request.response_schema is None else "json"
         with self._span(f"chat {model.name}", facts, context.trace, client=True) as span:
@@ -179,6 +180,11 @@ def _asked(operation: str, run: str, model: Model) -> dict[str, Any]:
         "gen_ai.conversation.id": run,
         "gen_ai.request.model": model.name,
     }
+
+
+def _agent(context: Context) -> dict[str, Any]:
+    """The agent that speaks, if there is one."""
+    return {"gen_ai.agent.name": context.agents[-1]} if context.agents else {}
 
 
 def _inside(parent: str | None) -> Any:

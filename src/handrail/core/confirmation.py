@@ -54,6 +54,8 @@ class Confirmation(Struct, frozen=True, kw_only=True):
     """Where somebody outside asks in mid-call: the runs that they may ask for, several if they do not say for which."""
     secrets: tuple[str, ...] = ()
     """The places in `arguments` that the schema declares as secret, as JSON pointers: `/auth/password`."""
+    agents: tuple[str, ...] = ()
+    """The agents that led to the call, the outermost first: the last one wants to make it."""
 
     @property
     def shown(self) -> dict[str, Any]:
@@ -102,6 +104,8 @@ class ConfirmationSubject(Struct, frozen=True, omit_defaults=True):
     secrets: tuple[str, ...] = ()
     """The places that are masked in `arguments` because the schema declares them as secret. Earlier versions wrote the
     names of the fields."""
+    agents: tuple[str, ...] = ()
+    """The agents that led to the call, the outermost first."""
 
 
 def grant_binding(

@@ -52,6 +52,10 @@ class Context(Struct, frozen=True, kw_only=True):
     deps: Any = None
     """What the tools of this call and the calls below it get as `Invocation.deps`, in place of what the executor has.
     It stays in this process: it is never sent, recorded or shown."""
+    agents: tuple[str, ...] = ()
+    """The names of the agents on whose behalf the call is made, the outermost first."""
+    budget: Any = None
+    """What the run that makes the call may still use, for a run that the call begins in this process."""
     auxdata: Mapping[str, Any] = field(default_factory=dict)
     namespace: Mapping[str, Any] = field(default_factory=dict)
 

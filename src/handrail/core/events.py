@@ -332,7 +332,25 @@ ModelEvent = (
     | AttemptFailed
     | ReplyFinished
 )
-Event = Recorded | ModelEvent | CallProgress
+
+
+class AgentChanged(Struct, frozen=True, tag="agent.changed", kw_only=True):
+    """From here on another agent speaks in the run. Streamed; its record is the call that handed over."""
+
+    run: str
+    agent: str
+
+
+class AgentEvent(Struct, frozen=True, tag="agent.event", kw_only=True):
+    """Something happened in the run of an agent that a call began. Streamed; what is recorded has its own run."""
+
+    agents: tuple[str, ...]
+    """The agents that lead to it, the outermost first: the event is of the last one's run."""
+    run: str
+    event: Recorded | ModelEvent | CallProgress | AgentChanged
+
+
+Event = Recorded | ModelEvent | CallProgress | AgentChanged | AgentEvent
 
 Emit = Callable[[Event], Awaitable[None]]
 

@@ -11,10 +11,12 @@ from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.confirmation import Location
 from handrail.core.context import Context
 from handrail.core.dependencies import Deps_co
+from handrail.core.events import Emit
 
 Report = Callable[[float | None, float | None, str], None]
 Hold = Callable[[int], None]
 Nested = Callable[[str, dict[str, Any], tuple[str, ...] | None, str], Awaitable[ToolResult]]
+BeginRun = Callable[[Any, str], Awaitable[tuple[Any, Context, Emit]]]
 
 _NOWHERE: Mapping[str, Location | None] = MappingProxyType({})
 
@@ -25,7 +27,17 @@ class Invocation(Generic[Deps_co]):
     `Invocation[Shop]` is one whose `deps` are a `Shop`.
     """
 
-    __slots__ = ("_hold", "_nested", "_report", "arguments", "call", "context", "idempotency_key", "locations")
+    __slots__ = (
+        "_begin_run",
+        "_hold",
+        "_nested",
+        "_report",
+        "arguments",
+        "call",
+        "context",
+        "idempotency_key",
+        "locations",
+    )
 
     def __init__(
         self,
@@ -37,6 +49,7 @@ class Invocation(Generic[Deps_co]):
         *,
         report: Report | None = None,
         nested: Nested | None = None,
+        begin_run: BeginRun | None = None,
     ) -> None:
         self.call = call
         self.arguments = arguments
@@ -48,6 +61,7 @@ class Invocation(Generic[Deps_co]):
         it opens them refuses the call. Empty where nothing was decided."""
         self._report = report
         self._nested = nested
+        self._begin_run = begin_run
         self._hold: Hold | None = None
 
     @property
@@ -106,6 +120,16 @@ class Invocation(Generic[Deps_co]):
         if self._nested is None:
             raise RuntimeError("other tools cannot be called from here: this invocation was made without an executor")
         return await self._nested(name, arguments, scopes, key)
+
+    async def begin_run(self, tools: Any, agent: str) -> tuple[Any, Context, Emit]:
+        """For a tool of the runtime that runs an agent: the executor of a run below this call, and the run's context.
+
+        The run is named after the call, so a call that is made again takes its run up. It has these tools; its
+        caller's record, approver and policy; and its caller's rights at most.
+        """
+        if self._begin_run is None:
+            raise RuntimeError("no run can be begun from here: only a tool that replays may do so")
+        return await self._begin_run(tools, agent)
 
 
 def _nothing_to_hold(by: int) -> None:

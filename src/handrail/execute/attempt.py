@@ -7,9 +7,9 @@ import json
 import logging
 import socket
 import traceback
-from collections.abc import Hashable
+from collections.abc import Coroutine, Hashable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec.structs import replace
 
@@ -17,6 +17,7 @@ from handrail.core.calls import Problem, ToolCall, ToolResult
 from handrail.core.confirmation import Locations
 from handrail.core.context import Context
 from handrail.core.errors import ToolError, describe_exception
+from handrail.core.events import Emit
 from handrail.core.jsontext import without_surrogates
 from handrail.core.redact import mask_field_values, redact, redact_text
 from handrail.execute.concurrency import GateEntry
@@ -32,6 +33,18 @@ _NETWORK = frozenset(
 )
 
 
+class CallOwner(Protocol):
+    """The executor that settles a call, as what runs the handler knows it."""
+
+    def call_nested(
+        self, attempt: CallAttempt, name: str, arguments: dict[str, Any], scopes: tuple[str, ...] | None, key: str
+    ) -> Coroutine[Any, Any, ToolResult]: ...
+
+    async def begin_run(self, attempt: CallAttempt, tools: Any, agent: str) -> tuple[Any, Context, Emit]: ...
+
+    async def record_late(self, attempt: CallAttempt, result: ToolResult) -> None: ...
+
+
 @dataclass(slots=True, eq=False)
 class CallAttempt:
     """Filled in step by step, so that whenever a call ends, its record says how far it came."""
@@ -39,6 +52,7 @@ class CallAttempt:
     call: ToolCall
     context: Context
     recorder: RunRecorder
+    owner: CallOwner
     tool: Tool | None = None
     arguments: dict[str, Any] = field(default_factory=dict)
     converted: dict[str, Any] = field(default_factory=dict)

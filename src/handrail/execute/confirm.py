@@ -63,6 +63,7 @@ class CallConfirmer:
         recorder: RunRecorder,
         why: str = "",
         locations: Locations | None = None,
+        agents: tuple[str, ...] = (),
     ) -> GrantedConfirmation:
         """Return when the call may run; `why` is a reason for which no standing word will do. Rules on paths go by
         `locations`.
@@ -84,7 +85,7 @@ class CallConfirmer:
         nonce = recorder.new_id("nonce") if known is None else known.nonce
         why = "; ".join(filter(None, (_changed(tool, call, definition, ledger), why)))
         question = _question(tool, call, arguments, request, nonce, recorder, definition, why)
-        question = msgspec.structs.replace(question, locations=locations or {})
+        question = msgspec.structs.replace(question, locations=locations or {}, agents=agents)
         if request is None:
             request = await self._record_question(question, tool, nonce, recorder)
         decision = await first_decision(self._approver, question, partial(recorder.wait_anywhere, question.request))
@@ -131,6 +132,7 @@ class CallConfirmer:
                 None if known else tool.described(),
                 question.why,
                 question.secrets,
+                question.agents,
             ),
         )
         await recorder.record(request)

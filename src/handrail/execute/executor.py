@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from copy import copy
 from typing import Any
 
 import msgspec
@@ -77,7 +78,7 @@ class Executor(ClosedOnExit):
         """
         check_journal(journal)
         self._clock = clock or SystemClock()
-        self._new_id = new_id
+        self.new_id = new_id
         tools = tools if isinstance(tools, RegisteredTools) else registered(*flattened_tools(tools))
         tools.check_deps(deps, deps_type)
         self.deps = deps
@@ -90,7 +91,7 @@ class Executor(ClosedOnExit):
         self._reuse = CallReuse()
         self._embedder = embedder
         self._deduplicators: dict[Tool, Deduplicator | None] = {}
-        self._performer = CallPerformer(policy, spill, self._clock, self._nested, self._record_late)
+        self._performer = CallPerformer(policy, spill, self._clock)
         self._take_in(tools)
 
     @property
@@ -142,10 +143,10 @@ class Executor(ClosedOnExit):
             LeaseHeld: Another process works on this run.
         """
         if not call.id:
-            call = msgspec.structs.replace(call, id=self._new_id("call"))
+            call = msgspec.structs.replace(call, id=self.new_id("call"))
         if context.deps is None and self.deps is not None:
             context = msgspec.structs.replace(context, deps=self.deps)
-        attempt = CallAttempt(call, context, await self.runs.recorder(context, emit))
+        attempt = CallAttempt(call, context, await self.runs.recorder(context, emit), self)
         ledger = attempt.recorder.ledger
         if (context.deps is not self.deps or self.deps_type is not None) and call.name in ledger.tools:
             ledger.tools.find(call.name).check_deps(context.deps)
@@ -250,7 +251,9 @@ class Executor(ClosedOnExit):
         asked = self._clock.monotonic()
         try:
             found = await locate_arguments(tool, attempt.arguments)
-            granted = await self._confirmer.confirm(tool, attempt.call, attempt.arguments, attempt.recorder, why, found)
+            granted = await self._confirmer.confirm(
+                tool, attempt.call, attempt.arguments, attempt.recorder, why, found, attempt.context.agents
+            )
         finally:
             attempt.waited = self._clock.monotonic() - asked
         attempt.grant = granted.request
@@ -301,29 +304,56 @@ class Executor(ClosedOnExit):
         )
         await recorder.record(settled, durable=attempt.ran and tool is not None and not tool.reads)
 
-    async def _nested(
+    async def call_nested(
         self, attempt: CallAttempt, name: str, arguments: dict[str, Any], scopes: tuple[str, ...] | None, key: str
     ) -> ToolResult:
         """A call made by a running tool: the same caller, the same run, no more rights."""
-        call = ToolCall(nested_id(attempt.call.id, key) if key else self._new_id("call"), name, arguments)
+        call = ToolCall(nested_id(attempt.call.id, key) if key else self.new_id("call"), name, arguments)
         context = attempt.context.nested(scopes, attempt.tool, attempt.resource, attempt.entry)
         refusal = _unrepeatable(attempt.tool, name, attempt.recorder.ledger.tools, key)
         if refusal is not None:
             return await self.refuse(call, refusal, context, attempt.recorder.emit)
         return await self.invoke(call, context, attempt.recorder.emit)
 
+    async def begin_run(
+        self, attempt: CallAttempt, tools: RegisteredTools, agent: str
+    ) -> tuple[Executor, Context, Emit]:
+        """For a run that a running tool begins: an executor with other tools, and everything else as it is here.
+
+        The run is named after the call, so that a call which is made again takes it up. Its caller's rights are the
+        most it has, and what either reads from outside, both have read. Close it with `runs.let_go_all`.
+        """
+        below = copy(self)
+        below.runs = self.runs.below(tools)
+        below._deduplicators = {}
+        below._take_in(tools)
+        context = attempt.context.nested(None, attempt.resource, attempt.entry)
+        context = msgspec.structs.replace(
+            context,
+            run=nested_id(attempt.recorder.run, attempt.call.id),
+            model=None,
+            raised=None,
+            agents=(*context.agents, agent),
+            # It is a model that reads what its calls give, also where code began it.
+            held=tuple(each for each in context.held if not (isinstance(each, Tool) and each.replays)),
+        )
+        ledger, above = await below.runs.open(context), attempt.recorder.ledger
+        above.untrusted |= ledger.untrusted
+        ledger.untrusted = above.untrusted
+        return below, context, attempt.recorder.listener
+
     async def refuse(
         self, call: ToolCall, error: ToolError, context: Context = Context(), emit: Emit = ignore_event
     ) -> ToolResult:
         """Settle a call without running it, for a reason that its caller has."""
-        attempt = CallAttempt(call, context, await self.runs.recorder(context, emit))
+        attempt = CallAttempt(call, context, await self.runs.recorder(context, emit), self)
         return await self._settle_unrun(attempt, lambda: honest_result(attempt, attempt.refused(error)))
 
     async def accept(
         self, call: ToolCall, content: str, context: Context = Context(), emit: Emit = ignore_event
     ) -> ToolResult:
         """Settle a call that needs nothing run, as one by which the model gives its answer."""
-        attempt = CallAttempt(call, context, await self.runs.recorder(context, emit))
+        attempt = CallAttempt(call, context, await self.runs.recorder(context, emit), self)
         return await self._settle_unrun(attempt, lambda: ToolResult(call.id, call.name, content))
 
     async def _settle_unrun(self, attempt: CallAttempt, result_of: Callable[[], ToolResult]) -> ToolResult:
@@ -348,7 +378,7 @@ class Executor(ClosedOnExit):
             return False
         return ledger.tools.find(call.name).replays
 
-    async def _record_late(self, attempt: CallAttempt, result: ToolResult) -> None:
+    async def record_late(self, attempt: CallAttempt, result: ToolResult) -> None:
         """Record how work ended that outlived its answer."""
         result = msgspec.structs.replace(result, untrusted=is_untrusted_result(attempt.tool, result))
         self._reuse.wrote(attempt.resource)

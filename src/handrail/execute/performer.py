@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from collections.abc import Coroutine, Hashable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -37,9 +37,6 @@ from handrail.tools.tool import Retry, Tool, schema_defaults
 if TYPE_CHECKING:
     from handrail.execute.isolation.sandbox_pool import SandboxPool
 
-Nested = Callable[[CallAttempt, str, dict[str, Any], tuple[str, ...] | None, str], Coroutine[Any, Any, ToolResult]]
-Amend = Callable[[CallAttempt, ToolResult], Awaitable[None]]
-
 logger = logging.getLogger(__name__)
 
 _KILLABLE = ("process", "sandbox")
@@ -51,14 +48,15 @@ _WINDING_UP = 5.0
 
 
 class CallPerformer:
-    """Has the places where handlers run, and ends them all when it is closed."""
+    """Has the places where handlers run, and ends them all when it is closed.
 
-    def __init__(self, policy: Policy, spill: Spill | None, clock: Clock, nested: Nested, amend: Amend) -> None:
+    An executor and those of the runs below it share one, so that limits on what runs at once hold for all of them.
+    """
+
+    def __init__(self, policy: Policy, spill: Spill | None, clock: Clock) -> None:
         self._policy = policy
         self._spill = spill
         self._clock = clock
-        self._nested = nested
-        self._amend = amend
         self._gate = CallGate(policy.concurrency)
         self._threads = HandlerThreads()
         self._watch = LoopWatch()
@@ -152,9 +150,10 @@ class CallPerformer:
             attempt.key,
             attempt.locations,
             report=progress.report,
-            nested=partial(_from_thread, asyncio.get_running_loop(), self._nested, attempt)
+            nested=partial(_from_thread, asyncio.get_running_loop(), attempt)
             if tool.isolation == "thread"
-            else partial(self._nested, attempt),
+            else partial(attempt.owner.call_nested, attempt),
+            begin_run=partial(attempt.owner.begin_run, attempt) if tool.replays else None,
         )
         work = self._start(tool, invocation, attempt.converted, timeout)
         if tool.isolation == "loop":
@@ -260,7 +259,7 @@ class CallPerformer:
             told = _after_effect(error, tool)
             result = msgspec.structs.replace(attempt.refused(told), still_running=False)
         try:
-            await self._amend(attempt, result)
+            await attempt.owner.record_late(attempt, result)
         except JournalError:  # its owner has closed it meanwhile: nobody is left to be told
             logger.info("%r ended after its record was closed: %s", tool.name, result.outcome)
 
@@ -293,6 +292,11 @@ def _output(future: asyncio.Future[Any], tool: Tool, attempt: CallAttempt) -> Ou
         if tool.isolation in _KILLABLE:
             return read_worker_output(future.result())
         return normalise_output(future.result(), tool.style or "arguments")
+    except JournalError as error:
+        if tool.replays:  # the record of what it does is that of its calls and runs: without one, nothing goes on
+            raise
+        attempt.cause = error
+        raise handler_failure(error) from error
     except ToolError as error:
         if hasattr(error, "__notes__"):  # the traceback of what a worker's handler raised
             attempt.cause = error
@@ -304,7 +308,6 @@ def _output(future: asyncio.Future[Any], tool: Tool, attempt: CallAttempt) -> Ou
 
 async def _from_thread(
     loop: asyncio.AbstractEventLoop,
-    nested: Nested,
     attempt: CallAttempt,
     name: str,
     arguments: dict[str, Any],
@@ -312,7 +315,7 @@ async def _from_thread(
     key: str,
 ) -> ToolResult:
     """A tool in a thread has a loop of its own there. What it calls is settled here, where the executor is."""
-    call = nested(attempt, name, arguments, scopes, key)
+    call = attempt.owner.call_nested(attempt, name, arguments, scopes, key)
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(call, loop))
 
 

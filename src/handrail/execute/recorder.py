@@ -34,6 +34,11 @@ class RunRecorder:
         """Whether there is nothing to write to and nobody listening: then no event need be made."""
         return self._journal is None and self._emit is ignore_event
 
+    @property
+    def listener(self) -> Emit:
+        """Who is told of what happens, besides the record."""
+        return self._emit
+
     def now(self) -> int:
         return self._clock.now()
 

@@ -33,6 +33,15 @@ class RunRecords:
         self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """One for each run that is being opened: a long record keeps no other run waiting."""
 
+    def below(self, tools: RegisteredTools) -> RunRecords:
+        """The runs that calls of these runs begin, with tools of their own; in the same journal."""
+        return RunRecords(tools, self._journal, self._clock, self._new_id)
+
+    @property
+    def are_recorded(self) -> bool:
+        """Whether there is a journal, by which a run can be taken up."""
+        return self._journal is not None
+
     @property
     def tools_in_use(self) -> tuple[RegisteredTools, ...]:
         """The set that runs get now, and those that runs under way have."""

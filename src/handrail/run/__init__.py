@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from handrail.core.lazy_names import export_lazily
 
 if TYPE_CHECKING:
+    from handrail.run.agents import Agent as Agent
     from handrail.run.answers import answer_of as answer_of
     from handrail.run.history import conversation_of as conversation_of, replay as replay
     from handrail.run.limits import Limits as Limits
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 export_lazily(
     __name__,
     {
+        "handrail.run.agents": "Agent",
         "handrail.run.answers": "answer_of",
         "handrail.run.history": "conversation_of replay",
         "handrail.run.limits": "Limits",

@@ -157,9 +157,14 @@ class RunAnswer(Generic[T]):
             return False
         return True
 
-    def choice(self, last: Message) -> ToolChoice:
+    def choice(self, messages: Sequence[Message]) -> ToolChoice:
         """A model that can only answer, or that has just answered in words, is told to call the tool."""
-        must = self.route == "tool" and (self._alone or isinstance(last, SupervisorMessage))
+        match messages[-2:]:
+            case [AssistantMessage(), SupervisorMessage()]:
+                has_answered = True
+            case _:
+                has_answered = False
+        must = self.route == "tool" and (self._alone or has_answered)
         return NamedTool(self.name) if must and self._keeps_choice else "auto"
 
     def broke_choice(self) -> None:

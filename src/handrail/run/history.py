@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.errors import UsageError
 from handrail.core.events import (
     CallAmended,
+    CallIntended,
     CallRequested,
     CallSettled,
     CitationAdded,
@@ -20,12 +21,14 @@ from handrail.core.events import (
     ServiceCallMade,
     TextDelta,
 )
+from handrail.core.ids import nested_id
 from handrail.core.messages import (
     AssistantMessage,
     Conversation,
     InvocationMessage,
     Message,
     ResultMessage,
+    Usage,
     UserMessage,
 )
 
@@ -45,11 +48,11 @@ def conversation_of(events: Iterable[Recorded]) -> Conversation:
                 _settle(messages, waiting, results)
                 del messages[keep:]
                 messages += _there(event.run, added)
-                waiting = [message.id for message in _unanswered(messages)]
+                waiting = [message.id for message in unanswered_among(messages)]
             case ReplyGiven(messages=given):
                 _settle(messages, waiting, results)
                 messages += _there(event.run, given)
-                waiting = [message.id for message in _unanswered(messages)]
+                waiting = [message.id for message in unanswered_among(messages)]
             case CallSettled(result=ToolResult() as result) | CallAmended(result=ToolResult() as result, why="person"):
                 results[event.call_id] = ResultMessage(result, event.at)
     if all(id in results for id in waiting):  # else it was cut off here, and is taken up at its calls
@@ -70,11 +73,11 @@ def _there(run: str, messages: tuple[Message, ...] | None) -> tuple[Message, ...
 
 def unanswered_calls(conversation: Conversation) -> tuple[InvocationMessage, ...]:
     """The calls at the end of a conversation that have no result: where a run was cut off."""
-    return _unanswered(conversation.messages)
+    return unanswered_among(conversation.messages)
 
 
-def _unanswered(messages: Sequence[Message]) -> tuple[InvocationMessage, ...]:
-    """Looks at the end only: it is asked again at every reply, of conversations of any length."""
+def unanswered_among(messages: Sequence[Message]) -> tuple[InvocationMessage, ...]:
+    """The same of messages. It looks at the end only: it is asked at every reply, of conversations of any length."""
     answered: set[str] = set()
     found: list[InvocationMessage] = []
     for message in reversed(messages):
@@ -126,6 +129,20 @@ async def _tell_words(message: AssistantMessage, emit: Emit) -> None:
         await emit(CitationAdded(citation=citation))
     for media in message.media:
         await emit(MediaAdded(media=media))
+
+
+async def usage_of_run(history: Callable[[str], Awaitable[Sequence[Recorded]]], run: str) -> Usage:
+    """What the replies of a run have used, and those of the runs that its calls began."""
+    total = Usage()
+    for event in await history(run):
+        match event:
+            case ReplyGiven(messages=(AssistantMessage(usage=Usage() as used), *_)):
+                total = total.plus(used)
+            case ReplyGiven():  # erased, or its service did not say what it cost
+                total = total.plus(Usage(input_tokens=event.input_tokens, output_tokens=event.output_tokens))
+            case CallIntended():
+                total = total.plus(await usage_of_run(history, nested_id(run, event.call_id)))
+    return total
 
 
 def last_user_position(messages: tuple[Message, ...]) -> int:

@@ -26,6 +26,8 @@ from handrail.tools.registry import RegisteredTools
 from handrail.tools.tool import Tool
 from handrail.tools.word_forms import LONGEST
 
+ALWAYS_VALID = ("find_tools", "read_output", "run_code")
+"""What the runtime itself offers is valid for every model."""
 _REMEMBERED = 1_024
 """Messages of which is known what fits them."""
 

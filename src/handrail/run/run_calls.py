@@ -11,7 +11,7 @@ import msgspec
 
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.context import Context
-from handrail.core.errors import LimitReached, UnknownTool
+from handrail.core.errors import LimitReached, ToolError, UnknownTool
 from handrail.core.events import Emit
 from handrail.core.messages import InvocationMessage
 from handrail.execute.executor import Executor
@@ -30,11 +30,17 @@ class RunCalls:
         self._limits = limits
         self._context = context
         self._emit = emit
+        self._allowed: frozenset[str] | None = None
+        """The exact names of the tools that the agent which speaks may call; None is all."""
         self._repeats = RepeatedCalls(limits.same_failure, limits.same_answer)
         self._arrived = 0
         """Of the reply that is arriving."""
         self.wrong = 0
         """So far, those that nothing could be done with."""
+
+    def take_over(self, limits: Limits, context: Context, allowed: frozenset[str]) -> None:
+        """Another agent speaks from here on, which may call these."""
+        self._limits, self._context, self._allowed = limits, context, allowed
 
     def await_reply(self) -> None:
         self._arrived = 0
@@ -43,7 +49,7 @@ class RunCalls:
         """A read may begin when its last byte has arrived, while the model still speaks; `emit` gets its events."""
         self._arrived += 1
         over = self._arrived > self._limits.calls_per_turn
-        if over or not self._takes_back(call) or self._repeats.refusal(call) is not None:
+        if over or not self._takes_back(call) or self._refusal(call) is not None:
             return None
         return asyncio.create_task(self._executor.invoke(call, self._context, emit))
 
@@ -68,6 +74,11 @@ class RunCalls:
         self._repeats.note(call, result, reads=self._reads(call))
         self.wrong += result.outcome in WRONG
 
+    def replays(self, call: ToolCall) -> bool:
+        """Whether all that the tool of a call does are calls of others, perhaps in runs of their own."""
+        tool = self._tool(call)
+        return tool is not None and tool.replays
+
     async def _together(self, calls: tuple[InvocationMessage, ...], started: Started) -> list[ToolResult]:
         tasks = [
             started.get(message.id) or asyncio.create_task(self._settle_or_refuse(message.call, number))
@@ -82,13 +93,20 @@ class RunCalls:
             raise
 
     async def _settle_or_refuse(self, call: ToolCall, number: int) -> ToolResult:
-        refusal = self._repeats.refusal(call)
+        refusal = self._refusal(call)
         if number >= self._limits.calls_per_turn:
             most = self._limits.calls_per_turn
             refusal = LimitReached(f"not run: at most {most} calls are taken from one reply; ask again for the rest")
         if refusal is not None:
             return await self._executor.refuse(call, refusal, self._context, self._emit)
         return await self._executor.invoke(call, self._context, self._emit)
+
+    def _refusal(self, call: ToolCall) -> ToolError | None:
+        """Why a call is not run."""
+        tool = None if self._allowed is None else self._tool(call)
+        if tool is not None and self._allowed is not None and tool.scoped_name not in self._allowed:
+            return UnknownTool(call.name)  # it is another agent's
+        return self._repeats.refusal(call)
 
     def _takes_back(self, call: ToolCall) -> bool:
         """Whether the call can start early: a read that leaves no trace if the model withdraws it."""

@@ -19,17 +19,15 @@ from handrail.core.ports import Model
 from handrail.core.usage_checks import check_model
 from handrail.execute.executor import Executor
 from handrail.run.answers import checked_type
+from handrail.run.handoffs import Team, TeamMember
 from handrail.run.limits import Limits
-from handrail.run.offering import NO_PROGRAMS, ExternalTools, OfferableTools, Offering, Programs
+from handrail.run.offering import ALWAYS_VALID, NO_PROGRAMS, ExternalTools, OfferableTools, Offering, Programs
 from handrail.run.single_run import OnError, OnWait, RunTerms, SingleRun
 from handrail.run.transcript import Follow, RunMemory
 from handrail.tools.registry import RegisteredTools
 
 _REMEMBERED = 64
 """Runs of which a runner knows what is on record, without reading it."""
-
-ALWAYS_VALID = ("find_tools", "read_output", "run_code")
-"""What the runtime itself offers is valid for every model."""
 
 
 class Runner:
@@ -49,8 +47,10 @@ class Runner:
         own_ids: bool = False,
         new_id: NewId = new_id,
         programs: Programs = NO_PROGRAMS,
+        team: Team | None = None,
     ) -> None:
-        """
+        """`team` are agents that hand conversations on to each other; then each speaks with its own model and tools.
+
         Raises:
             UsageError: The first is no model, or the second no executor; with what to write instead.
         """
@@ -68,6 +68,8 @@ class Runner:
             own_ids=own_ids,
             new_id=new_id,
         )
+        self._team = team
+        self._team_offers: dict[str, OfferableTools] = {}
         self._offering = offering
         self._programs = programs
         offering.equip(executor, programs)
@@ -122,7 +124,7 @@ class Runner:
         wanted = checked_type(returns)
         with self._traced(context) as traced:
             scratch = ModelScratch(self._scratch)
-            run = SingleRun(self._terms, conversation, traced, emit, follow, external, scratch, wanted)
+            run = SingleRun(self._terms, conversation, traced, emit, follow, external, scratch, wanted, self._team)
             return await self._run(run, tool_choice, grown_from)
 
     def first_request(
@@ -169,8 +171,15 @@ class Runner:
         if self._terms.executor.tools is not self._offers.of:
             self._offering.equip(self._terms.executor, self._programs)
 
-    def _offers_of(self, tools: RegisteredTools) -> OfferableTools:
-        """How the tools of a run are offered. They may be others than those of the run before."""
+    def _offers_of(self, tools: RegisteredTools, speaker: TeamMember | None = None) -> OfferableTools:
+        """How the tools of a run are offered, to one of its agents. They may be others than those of the run before."""
+        if speaker is not None:
+            found = self._team_offers.get(speaker.name)
+            if found is None or found.of is not tools:
+                valid = (*self._terms.valid, (*speaker.tools, *ALWAYS_VALID))
+                found = OfferableTools(self._offering, tools, speaker.model, valid, self._programs)
+                self._team_offers[speaker.name] = found
+            return found
         if self._offers.of is not tools:
             self._offers = OfferableTools.shared(
                 self._offering, tools, self._terms.model, self._terms.valid, self._programs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import msgspec
@@ -22,9 +22,16 @@ from handrail.core.errors import (
     ToolError,
     ToolFailed,
 )
-from handrail.core.events import AttemptFailed, Emit, Notice
-from handrail.core.ids import NewId
-from handrail.core.messages import AssistantMessage, Conversation, InvocationMessage, ResultMessage, SupervisorMessage
+from handrail.core.events import AgentChanged, AttemptFailed, Emit, Notice
+from handrail.core.ids import NewId, nested_id
+from handrail.core.messages import (
+    AssistantMessage,
+    Conversation,
+    InvocationMessage,
+    Message,
+    ResultMessage,
+    SupervisorMessage,
+)
 from handrail.core.model_request import ModelRequest, ModelScratch, NamedTool, ToolChoice, ToolOffer
 from handrail.core.ports import Model, holds_to_schema, takes_tools
 from handrail.core.redact import redact
@@ -32,9 +39,10 @@ from handrail.core.tasks import run_to_completion
 from handrail.core.timeouts import time_limit_at
 from handrail.execute.executor import Executor
 from handrail.run.answers import ACCEPTED, Route, RunAnswer, ends_with_answer_call
-from handrail.run.history import last_user_position, unanswered_calls
+from handrail.run.handoffs import Team, TeamMember, accepted
+from handrail.run.history import last_user_position, unanswered_calls, usage_of_run
 from handrail.run.limits import Limits, RunBudget
-from handrail.run.offering import ExternalTools, OfferableTools, ToolSelection
+from handrail.run.offering import ALWAYS_VALID, ExternalTools, OfferableTools, ToolSelection
 from handrail.run.reply import ModelReply
 from handrail.run.run_calls import RunCalls, Started
 from handrail.run.transcript import Follow, RunMemory, RunTranscript, TakenIds
@@ -44,6 +52,10 @@ from handrail.tools.registry import RegisteredTools
 OnError = Literal["surface", "fail_fast"]
 OnWait = Literal["tell", "pause"]
 """When a call waits for a person: tell the model, or end here until the call has its answer."""
+
+
+OffersOf = Callable[[RegisteredTools, TeamMember | None], OfferableTools]
+"""How the tools of a run are offered, to one of its agents if it has several."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,11 +96,15 @@ class SingleRun:
         external: tuple[ToolOffer, ...],
         scratch: ModelScratch,
         returns: AnswerType[Any] | None = None,
+        team: Team | None = None,
     ) -> None:
         self._terms = terms
+        self._team = team
+        self._speaker: TeamMember | None = None
+        """Which agent of the team speaks, if there is one."""
         self._executor = terms.executor
         self._limits = terms.limits
-        self._budget = RunBudget(self._limits, asyncio.get_running_loop().time())
+        self._budget = RunBudget(self._limits, asyncio.get_running_loop().time(), context.budget)
         deadlines = [each for each in (context.deadline, self._budget.deadline) if each is not None]
         self._context = msgspec.structs.replace(
             context,
@@ -96,6 +112,7 @@ class SingleRun:
             deadline=min(deadlines, default=None),
             within=(*context.within, *terms.valid),
             raised={} if terms.on_error == "fail_fast" else None,
+            budget=self._budget,
         )
         self._emit = emit
         self.transcript = RunTranscript(conversation, self._executor, self._context, emit, follow)
@@ -103,6 +120,8 @@ class SingleRun:
         self._offers: ToolSelection
         self._elsewhere = ExternalTools(external)
         self._external = external
+        self._handoffs: frozenset[str] = frozenset()
+        """The names of the calls by which whoever speaks hands over."""
         self._returns = returns
         self._answer: RunAnswer[Any] | None = None
         """The typed answer that it is to end with, if one is asked for."""
@@ -111,8 +130,6 @@ class SingleRun:
         self.memory: RunMemory | None = None
         """What is known of it once it has begun."""
         self._checkpoint = len(conversation)
-        self._turns = 0
-        """Replies so far, since the user last spoke."""
         self._attempts = 0
         """That failed, at this reply."""
         self._ended = False
@@ -123,40 +140,105 @@ class SingleRun:
         return self.transcript.conversation
 
     async def begin(
-        self,
-        known: RunMemory | None,
-        offers_of: Callable[[RegisteredTools], OfferableTools],
-        grown_from: Conversation | None = None,
+        self, known: RunMemory | None, offers_of: OffersOf, grown_from: Conversation | None = None
     ) -> None:
         """`known` is what is on record of it, if that need not be read."""
         ledger = await self._executor.runs.open(self._context)  # from here on nobody else writes to the run
-        offers = offers_of(self._executor.runs.tools_of(self.transcript.run))
+        self._offers_of = offers_of
         on_record = None if known is None else known.recorded
         alike = await self.transcript.begin(on_record, grown_from)
-        whole = on_record is not None and alike == len(on_record)
         self.memory = memory = known or RunMemory(self._ids)
         self._ids = memory.taken
         self._ids.take_up(ledger, self.conversation.messages[alike if known else 0 :])
-        if not whole or memory.selection is None or memory.selection.offers is not offers:
-            memory.selection = offers.begin()
-        self._offers = memory.selection
-        if self._returns is not None:
-            self._ask_for_answer(self._returns, offers)
-        self._take_stock(alike)
+        if on_record is None or alike < len(on_record):
+            memory.selection = None
+        if self._team is not None:
+            self._take_over(self._team.active(self.conversation.messages))
+        else:
+            self._offer_tools()
+        await self._take_stock(alike)
         await self.transcript.write_down()
 
-    def _ask_for_answer(self, returns: AnswerType[Any], offers: OfferableTools) -> None:
+    def _offer_tools(self) -> None:
+        """What whoever speaks now is offered: its tools, those that its caller runs, and those that settle nothing."""
+        offers = self._offers_of(self._executor.runs.tools_of(self.transcript.run), self._speaker)
+        memory = self.memory
+        if memory.selection is None or memory.selection.offers is not offers:
+            memory.selection = offers.begin()
+        self._offers = memory.selection
+        beside = self._external
+        if self._team is not None and self._speaker is not None:
+            handoffs = self._team.offers(self._speaker)
+            self._handoffs = frozenset(each.name for each in handoffs)
+            beside = (*beside, *handoffs)
+        self._elsewhere = ExternalTools(beside)
+        if self._returns is not None:
+            self._ask_for_answer(self._returns, offers, beside)
+
+    # ── agents that hand over ────────────────────────────────────────────────────────
+
+    def _take_over(self, speaker: TeamMember) -> None:
+        """From here on this agent speaks."""
+        self._speaker = speaker
+        self._limits = self._terms.limits.within(speaker.limits)
+        self._terms = replace(self._terms, model=speaker.model, defaults=speaker.defaults)
+        path = (*self._context.agents[:-1], speaker.name)
+        self._context = msgspec.structs.replace(self._context, model=speaker.model.name, agents=path)
+        self._budget.limits = self._limits
+        self._calls.take_over(self._limits, self._context, speaker.tools.union(ALWAYS_VALID))
+        self._scratch = ModelScratch()
+        self._offer_tools()
+
+    async def _follow_handoff(self) -> None:
+        """Let another agent speak if the last reply handed over to one."""
+        if self._team is None or (speaker := self._team.active(self.conversation.messages)) is self._speaker:
+            return
+        self._take_over(speaker)
+        if self._answer is not None:
+            messages = self.conversation.messages
+            self._answer.take_stock(messages[last_user_position(messages) + 1 :])
+        await self._emit(AgentChanged(run=self.transcript.run, agent=speaker.name))
+
+    async def _settle_handoffs(self, calls: tuple[InvocationMessage, ...]) -> list[ToolResult]:
+        """The results of calls that hand over. The first one of a reply does."""
+        results: list[ToolResult] = []
+        for message in calls:
+            assert self._team is not None
+            error = self._team.refusal(self.conversation.messages, self._limits.handoffs)
+            if any(not result.is_error for result in results):
+                error = LimitReached("not handed over: a call before this one has handed over already")
+            results.append(await self._settle_unrun(message.call, error, accepted(message.call.name)))
+            self._calls.count(message.call, results[-1])
+        return results
+
+    def _messages(self) -> tuple[Message, ...]:
+        """The conversation as whoever speaks reads it."""
+        if self._team is None or self._speaker is None:
+            return self.conversation.messages
+        return self._team.shown(self._speaker, self.conversation.messages)
+
+    async def _say_prompt(self) -> None:
+        """Have the system prompt of an agent that has just taken over on record."""
+        if self._team is not None and self._speaker is not None:
+            prompt = self._team.unsaid_prompt(self._speaker, self.conversation.messages)
+            if prompt is not None:
+                await self.transcript.supervise(prompt)
+
+    # ── beginning ────────────────────────────────────────────────────────────────────
+
+    def _ask_for_answer(self, returns: AnswerType[Any], offers: OfferableTools, beside: tuple[ToolOffer, ...]) -> None:
         terms = self._terms
         names = {*self._elsewhere.names, *(name for tool in offers.of for name in (tool.name, tool.scoped_name))}
-        tools = bool(offers.names or self._external or terms.defaults.builtin_tools)
+        tools = bool(offers.names or beside or terms.defaults.builtin_tools)
         asked = terms.defaults.response_schema is returns.schema  # by whoever set the model up
         by_schema = asked or not takes_tools(terms.model) or holds_to_schema(terms.model, tools=tools)
         route: Route = "schema" if by_schema else "tool"
         self._answer = RunAnswer(returns, route, names, self._limits.wrong_answers, alone=not tools)
-        self._elsewhere = ExternalTools((*self._external, *self._answer.offers))
+        self._elsewhere = ExternalTools((*beside, *self._answer.offers))
 
-    def _take_stock(self, known: int) -> None:
-        """A run that is taken up has used something of its limits already; only time does not count on."""
+    async def _take_stock(self, known: int) -> None:
+        """A run that is taken up has used something of its limits already, the runs that its calls began included; only
+        time does not count on."""
         messages = self.conversation.messages
         if 0 < known == len(messages):
             if self._answer is None:
@@ -170,12 +252,15 @@ class SingleRun:
             match message := messages[at]:
                 case AssistantMessage():
                     self._checkpoint = min(at, self._checkpoint)
-                    self._turns += 1
+                    self._budget.turns += 1
                     self._budget.spend(message.usage)
                 case InvocationMessage():
                     calls[message.id] = message.call
                 case ResultMessage() if message.invocation_id in calls:
                     self._calls.count(calls[message.invocation_id], message.result)
+                    if self._calls.replays(calls[message.invocation_id]):
+                        below = nested_id(self.transcript.run, message.invocation_id)
+                        self._budget.spend(await usage_of_run(self._executor.runs.history, below))
 
     async def loop(self, choice: ToolChoice) -> None:
         if self._ended:
@@ -186,11 +271,11 @@ class SingleRun:
             self._answer.check_tries(self.conversation.messages)
             if await self._is_answered(self._answer):
                 return
-        while self._turns < self._limits.iterations and self._calls.wrong < self._limits.wrong_calls:
+        while self._budget.turns < self._limits.iterations and self._calls.wrong < self._limits.wrong_calls:
             if await self._is_over():
                 return
             calls, started = await self._take_turn(choice)
-            self._turns += 1
+            self._budget.turns += 1
             if calls and not await self._settle_calls(calls, started):
                 return
             if not calls and (self._answer is None or await self._is_answered(self._answer)):
@@ -202,11 +287,11 @@ class SingleRun:
 
     async def _take_turn(self, choice: ToolChoice) -> tuple[tuple[InvocationMessage, ...], Started]:
         # A choice is for the first reply: a model that must call would never come to an answer.
-        choice = choice if self._turns == 0 else "auto"
+        choice = choice if self._budget.turns == 0 else "auto"
         answer = self._answer
         if answer is None or choice != "auto":
             return await self._ask_model(choice)
-        wanted = answer.choice(self.conversation.messages[-1])
+        wanted = answer.choice(self.conversation.messages)
         try:
             return await self._ask_model(wanted)
         except BrokenChoice as error:
@@ -256,16 +341,17 @@ class SingleRun:
                     answer.type.read_arguments(message.call.arguments)
                 except InvalidArguments as invalid:
                     error = invalid
-            results.append(await self._settle_answer(message.call, error))
+            results.append(await self._settle_unrun(message.call, error, ACCEPTED))
             self._calls.count(message.call, results[-1])
         return results
 
-    async def _settle_answer(self, call: ToolCall, error: ToolError | None) -> ToolResult:
+    async def _settle_unrun(self, call: ToolCall, error: ToolError | None, content: str) -> ToolResult:
+        """Accept or refuse a call for which nothing is run."""
         executor, tracer = self._executor, self._executor.tracer
 
         async def settle() -> ToolResult:
             if error is None:
-                return await executor.accept(call, ACCEPTED, self._context, self._emit)
+                return await executor.accept(call, content, self._context, self._emit)
             return await executor.refuse(call, error, self._context, self._emit)
 
         if tracer is None:
@@ -279,11 +365,13 @@ class SingleRun:
 
     async def _ask_model(self, choice: ToolChoice) -> tuple[tuple[InvocationMessage, ...], Started]:
         terms = self._terms
+        await self._say_prompt()
+        messages = self._messages()
         shown = self._offers.shown(self.conversation.messages, choice)
         await self._executor.runs.record_offer(self._context, (*shown.names, *self._elsewhere.names), self._emit)
         request = msgspec.structs.replace(
             terms.defaults,
-            messages=self.conversation.messages,
+            messages=messages,
             tools=self._elsewhere.beside(shown),
             tool_choice=choice,
             scratch=self._scratch,
@@ -360,10 +448,12 @@ class SingleRun:
         """
         here = self._elsewhere.left_here(calls)
         answers = self._answers_among(calls)
-        handed_over = len(here) + len(answers) < len(calls)
+        handoffs = tuple(each for each in calls if each.call.name in self._handoffs)
+        left = len(here) + len(answers) + len(handoffs) < len(calls)
         try:
             results = await self._calls.settle_reply(here, started)
             given: list[ToolResult] = []
+            passed_on = await self._settle_handoffs(handoffs)
             if self._answer is not None and answers:
                 given = await self._settle_answers(self._answer, answers, alone=len(answers) == len(calls))
         except JournalError:
@@ -374,14 +464,16 @@ class SingleRun:
         settled = [result for result in results if result.outcome != "needs_confirmation"]
         waiting = [result for result in results if result.outcome == "needs_confirmation"]
         paused = bool(waiting) and self._terms.on_wait == "pause"
-        if paused or handed_over:
-            await self.transcript.tell(_in_order(calls, settled if paused else results, given))
+        if paused or left:
+            await self.transcript.tell(_in_order(calls, settled if paused else results, given, passed_on))
         else:
-            self.transcript.settled(_in_order(calls, settled, given))
+            self.transcript.settled(_in_order(calls, settled, given, passed_on))
             await self.transcript.tell(waiting)
         if self._terms.on_error == "fail_fast":
             await self._fail_on(settled if paused else results)
-        return not (paused or handed_over) and not await self._accepted(given)
+        if passed_on:
+            await self._follow_handoff()
+        return not (paused or left) and not await self._accepted(given)
 
     def _answers_among(self, calls: tuple[InvocationMessage, ...]) -> tuple[InvocationMessage, ...]:
         if self._answer is None:
@@ -408,7 +500,9 @@ class SingleRun:
         """The caller is gone: end what is under way, and take in what became of each call."""
         if reply is not None:
             await reply.abandon()
-        ours = (*self._elsewhere.left_here(calls), *self._answers_among(calls))
+        answers = self._answers_among(calls)
+        handoffs = tuple(each for each in calls if each.call.name in self._handoffs)
+        ours = (*self._elsewhere.left_here(calls), *answers, *handoffs)
         self.transcript.settled(_in_order(calls, await self._calls.known(ours)))
 
     async def _fail_on(self, results: list[ToolResult]) -> None:
@@ -490,7 +584,7 @@ class SingleRun:
 
 def _in_order(calls: tuple[InvocationMessage, ...], *results: list[ToolResult]) -> list[ToolResult]:
     """The results in the order of their calls, as the record gives them."""
-    if len(results) == 2 and not results[1]:
+    if len(results) > 1 and not any(results[1:]):
         return results[0]
     by_id = {result.tool_call_id: result for each in results for result in each}
     return [by_id[message.id] for message in calls if message.id in by_id]

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, Unpack, overload
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from handrail.core.calls import ToolResult
 from handrail.core.context import Context
@@ -30,6 +31,7 @@ from handrail.core.ports import Journal, Model, SystemClock, writes_code
 from handrail.core.usage_checks import check_keyword_names, keyword_names
 from handrail.execute.approvers import AnyApprover, as_approver
 from handrail.journal.in_memory import InMemoryJournal
+from handrail.run.agents import Agent
 from handrail.run.answers import answer_text, checked_type, read_answer, results_of_tools
 from handrail.run.code.code_mode import CodeSettings
 from handrail.sandbox.port import create_sandbox
@@ -99,7 +101,7 @@ class Session(Closable, Generic[Deps]):
     @overload
     def __init__(
         self: Session[None],
-        provider: LLM | Model | str,
+        provider: LLM | Model | Agent | str,
         *,
         system_prompt: str | None = None,
         tools: Iterable[ToolLike[None]] = (),
@@ -113,7 +115,7 @@ class Session(Closable, Generic[Deps]):
     @overload
     def __init__(
         self,
-        provider: LLM | Model | str,
+        provider: LLM | Model | Agent | str,
         *,
         system_prompt: str | None = None,
         tools: Iterable[ToolLike[Deps]] = (),
@@ -140,7 +142,7 @@ class Session(Closable, Generic[Deps]):
 
     def __init__(
         self,
-        provider: LLM | Model | str,
+        provider: LLM | Model | Agent | str,
         *,
         system_prompt: str | None = None,
         tools: Iterable[Any] = (),
@@ -153,7 +155,8 @@ class Session(Closable, Generic[Deps]):
     ) -> None:
         """
         Args:
-            provider: The name of a model, as `create_llm` takes it; a model; or an `LLM` that is its owner's to close.
+            provider: The name of a model, as `create_llm` takes it; a model; an `LLM` that is its owner's to close; or an
+                `Agent`, which brings its own system prompt, tools and limits.
             system_prompt: What the model is told first.
             tools: Functions, tools, ensembles and registered sets.
             journal: An open one, or the file of one. Without it the record is kept in memory.
@@ -170,7 +173,14 @@ class Session(Closable, Generic[Deps]):
             UsageError: Something cannot be used as it is, or a tool needs other dependencies.
         """
         check_keyword_names("Session", options, keyword_names(Session) | SessionOptions.__annotations__.keys())
-        self._provider = _created(provider) if isinstance(provider, str) else provider
+        if isinstance(provider, Agent):
+            if tools or system_prompt is not None:
+                raise UsageError(f"the agent {provider.name!r} has its own tools and system prompt; give them to it")
+            if provider.as_team() is not None and code is not False:
+                raise UsageError("an agent that hands over cannot call tools from code; leave code= or handoffs= out")
+            system_prompt, tools = provider.system_prompt, provider.all_tools
+            options = _options_of(provider, options)
+        self._provider = _model_of(provider)
         if run := options.get("context", Context()).run:
             raise UsageError(f"a session has its own run and cannot be {run!r}; leave it out of the context")
         self._begin()
@@ -179,8 +189,8 @@ class Session(Closable, Generic[Deps]):
         whole.check_deps(deps, deps_type)  # what is wrong is said now, and not when the first prompt comes
         if not any(isinstance(item, Ensemble) for item in items):  # whose tools are known when they are prepared
             items = (whole,)
-        self._closes_model = self.llm is not provider
-        """Whether the model is its to close: not one that somebody else made an `LLM` of, nor that of a fork."""
+        self._closes_model = self.llm is not provider and not isinstance(provider, Agent)
+        """Whether the model is its to close: not that of an `LLM` that it was given, of an agent or of a fork."""
         self._setup = SessionSetup(
             model=self.llm.model,
             tools=items,
@@ -192,6 +202,7 @@ class Session(Closable, Generic[Deps]):
             deps_type=deps_type,
             options=options,
             code=_checked(code, self.llm.model),
+            agent=provider if isinstance(provider, Agent) else None,
         )
         self._new_id = options.get("new_id", new_id)
         self._clock = options.get("clock", SystemClock())
@@ -526,6 +537,24 @@ def _checked(code: bool | CodeSettings | Literal["service"], model: Model) -> Co
     found = CodeSettings() if code is True else code
     create_sandbox(found.sandbox, found.limits)  # what is missing is said now; nothing is started yet
     return found
+
+
+def _model_of(provider: LLM | Model | Agent | str) -> LLM | Model:
+    if isinstance(provider, str):
+        return _created(provider)
+    if not isinstance(provider, Agent):
+        return provider
+    return provider.provider if isinstance(provider.provider, LLM) else provider.model
+
+
+def _options_of(agent: Agent, options: SessionOptions) -> SessionOptions:
+    """The options of a session with an agent. Limits that the session is given narrow those of the agent."""
+    context = options.get("context", Context())
+    return {
+        **options,
+        "limits": agent.limits.within(options.get("limits", agent.limits)),
+        "context": replace(context, agents=(*context.agents, agent.name)),
+    }
 
 
 def _prompts(conversation: Conversation) -> list[int]:

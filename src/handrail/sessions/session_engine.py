@@ -26,6 +26,7 @@ from handrail.execute.approvers import AnyApprover
 from handrail.execute.executor import Executor
 from handrail.execute.policy import Policy
 from handrail.journal.in_memory import InMemoryJournal
+from handrail.run.agents import Agent
 from handrail.run.code.code_mode import CodeMode, CodeSettings
 from handrail.run.limits import Limits
 from handrail.run.offering import NO_PROGRAMS, Offering, Programs
@@ -84,6 +85,8 @@ class SessionSetup:
     """Where code of the model runs that calls the tools: here, or at the service. None: it calls them itself."""
     on_wait: OnWait = "tell"
     """Whether the model is told that a call waits for a person, or the run pauses at the call."""
+    agent: Agent | None = None
+    """Who speaks first, if the session was given an agent."""
 
 
 class SessionEngine:
@@ -121,6 +124,7 @@ class SessionEngine:
             defaults=setup.defaults,
             offering=options.get("offering", Offering()),
             programs=self._programs(setup),
+            team=None if setup.agent is None else setup.agent.as_team(),
         )
         self.context = replace(options.get("context", Context()), run=run)
 

@@ -51,7 +51,7 @@ class TerminalApprover:
         if not question.definition:
             return await _of_server(question, by)
         tell()
-        tell(f"{printable(question.tool)} asks to run with these arguments:")
+        tell(f"{printable(question.tool)} asks to run{_for(question)} with these arguments:")
         _show(question)
         while True:
             match await read_word("Allow it? [y/N/e(dit)/l(ater)] "):
@@ -99,6 +99,11 @@ async def _of_server(question: Confirmation, by: str) -> Decision:
         case "l" | "later":
             return Defer()
     return Deny(by)
+
+
+def _for(question: Confirmation) -> str:
+    """For whom, if agents led to the call."""
+    return f" for {printable(' → '.join(question.agents))}" if question.agents else ""
 
 
 def _show(question: Confirmation) -> None:

@@ -23,7 +23,8 @@ from handrail.node.gateways.request import GatewayRequest, NamedMcpServer
 from handrail.node.gateways.request_parsing import refuse_field
 from handrail.node.gateways.resumed_runs import ResumedRun
 from handrail.node.gateways.wire import AnswerWriter, GatewayWire
-from handrail.run.runner import ALWAYS_VALID, Runner
+from handrail.run.offering import ALWAYS_VALID
+from handrail.run.runner import Runner
 
 _GIVEN = ("max_tokens", "temperature", "top_p", "seed", "response_schema")
 _PORTS = {"http": 80, "https": 443}
