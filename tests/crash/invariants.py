@@ -13,8 +13,8 @@ from handrail import Conversation
 from handrail.core.calls import ToolResult
 from handrail.core.events import CallAmended, CallIntended, CallSettled, Recorded, RunResumed
 from handrail.core.messages import AssistantMessage, InvocationMessage, ResultMessage
-from handrail.run.history import conversation_of
-from tests.crash.mortal_world import ONCE, CountedWorld, MortalProcess
+from handrail.run.history import conversation_of, unanswered_calls
+from tests.crash.mortal_world import ONCE, RUN, CountedWorld, MortalProcess, named
 from tests.crash.scenario import Scenario
 
 DID_NOTHING = frozenset({"unknown_tool", "invalid_arguments", "forbidden", "denied", "limit", "needs_confirmation"})
@@ -30,6 +30,7 @@ def judge(
     conversation: Conversation,
 ) -> list[str]:
     """Everything that is wrong."""
+    everything, kept = kept[-1], [[event for event in each if event.run == RUN] for each in kept]
     events = kept[-1]
     # Then the model, asked again, may well make a call again that was taken back.
     rolls_back = plan.on_error == "fail_fast"
@@ -42,7 +43,33 @@ def judge(
         *_honest(world, events, conversation),
         *_doubt(events, conversation),
         *_within_limits(plan, conversation),
+        *_speakers(conversation),
+        *_agents(world, lives, everything),
     ]
+
+
+def _speakers(conversation: Conversation) -> Iterator[str]:
+    """Each reply is of the agent that the conversation was last handed over to."""
+    speaker = "first"
+    for message in conversation.messages:
+        match message:
+            case AssistantMessage(model=model) if model != speaker:
+                yield f"{model} spoke in the place of {speaker}"
+            case ResultMessage(result=result) if result.name.startswith("hand_off_to_") and not result.is_error:
+                speaker = result.name.removeprefix("hand_off_to_")
+
+
+def _agents(world: CountedWorld, lives: Sequence[MortalProcess], everything: list[Recorded]) -> Iterator[str]:
+    """What holds of a run holds of the runs that its calls began."""
+    for run in dict.fromkeys(event.run for event in everything if event.run != RUN):
+        events = [event for event in everything if event.run == run]
+        conversation = conversation_of(events)
+        if unanswered_calls(conversation):
+            continue  # its caller told the model that it waits, and nobody asked for it again
+        yield from (f"in {run}: {each}" for each in _one_result_each(conversation))
+        yield from (f"in {run}: {each}" for each in _settled_once(events))
+        yield from (f"in {run}: {each}" for each in _honest(world, events, conversation))
+        yield from (f"in {run}: {each}" for each in _doubt(events, conversation))
 
 
 def _keys(world: CountedWorld) -> Iterator[str]:
@@ -103,10 +130,11 @@ def _conversation_kept(kept: Sequence[list[Recorded]]) -> Iterator[str]:
 def _honest(world: CountedWorld, events: list[Recorded], conversation: Conversation) -> Iterator[str]:
     """An answer says what the world says."""
     ran = {event.call_id for event in events if isinstance(event, CallIntended)}
+    run = events[0].run if events else RUN
     happened = Counter(each.call_id for each in world.effects)
     settled = {event.call_id: event for event in events if isinstance(event, CallSettled)}
     for result in _results(conversation):
-        id, effects = result.tool_call_id, happened[result.tool_call_id]
+        id, effects = result.tool_call_id, happened[named(run, result.tool_call_id)]
         effect = result.name in ONCE | {"put"}
         if result.outcome == "ok" and effect and not effects:
             yield f"{result.name} {id} is ok and never took place"
@@ -162,8 +190,9 @@ def plain(conversation: Conversation) -> list[Any]:
 
 def told_otherwise(plan: Scenario, whole: Conversation, resumed: Conversation) -> Iterator[str]:
     """A run that died and was taken up ends as it would have without that, unless nobody knows what a call did."""
-    outcomes = {result.outcome for result in _results(resumed)}
-    if plan.fickle or plan.on_error == "fail_fast" or plan.cancel_at is not None or "in_doubt" in outcomes:
+    # An agent that came to no answer says what its calls came to.
+    in_doubt = any(result.outcome == "in_doubt" or "(in_doubt)" in result.text for result in _results(resumed))
+    if plan.fickle or plan.on_error == "fail_fast" or plan.cancel_at is not None or in_doubt:
         return
     if retold(whole) != retold(resumed):
         yield f"it ended otherwise than without a death:\n    {retold(whole)}\n    {retold(resumed)}"

@@ -21,6 +21,7 @@ from handrail.tools.tool import Retry
 ONCE = frozenset({"pay", "settle", "drag", "stubborn", "outer"})
 """Effects that must never take place twice."""
 NEVER = 10**9
+RUN = "run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,15 @@ class Effect:
     n: int
     call_id: str
     key: str
+
+
+def name_of(invocation: Invocation) -> str:
+    """The id of a call, which is its own only within its run."""
+    return named(invocation.context.run, invocation.id)
+
+
+def named(run: str, call_id: str) -> str:
+    return call_id if run == RUN else f"{run}/{call_id}"
 
 
 @dataclass(slots=True)
@@ -124,7 +134,7 @@ class MortalTools:
         await self._life.pause()
         await self._life.step()
         if not self._life.dead:
-            self._world.effects.append(Effect(kind, n, invocation.id, invocation.idempotency_key))
+            self._world.effects.append(Effect(kind, n, name_of(invocation), invocation.idempotency_key))
         await self._life.step()
         await self._life.pause()
         return f"{kind} {n}"

@@ -18,7 +18,7 @@ from handrail import Limits, Policy
 from handrail.core.calls import ToolCall
 from handrail.core.confirmation import Allow, Confirmation, Decision, Defer, Deny, Edit
 from handrail.core.events import CallRequested, ModelEvent, ReplyFinished, TextDelta
-from handrail.core.messages import AssistantMessage, Usage
+from handrail.core.messages import AssistantMessage, Usage, UserMessage
 from handrail.core.model_request import ModelRequest
 from handrail.run.single_run import OnError, OnWait
 from tests.crash.mortal_world import MortalProcess
@@ -54,6 +54,17 @@ class Scenario:
     """Whether the first typed answer comes too early, beside the calls of the last turn."""
     power: bool
     """Whether death is a power cut, which takes with it what was not yet on disk."""
+    clerk: Limits
+    """How far the agent may go that calls of `clerk` run."""
+
+    def clerks_turns(self, n: int) -> tuple[tuple[PlannedCall, ...], ...]:
+        """What the clerk calls for a task, turn by turn. No two tasks have an effect in common."""
+        chance = Random(f"clerk {self.seed} {n % 100}")
+        numbers = ((n * 1000 + turn * 10, chance.randint(1, 2)) for turn in range(chance.randint(1, 2)))
+        return tuple(
+            tuple(PlannedCall(chance.choice(SIMPLE), {"n": at}) for at in range(first, first + count))
+            for first, count in numbers
+        )
 
     def word(self, n: int) -> Literal["allow", "deny", "edit", "defer"]:
         """What a person says about a call, when asked at once."""
@@ -68,7 +79,8 @@ class Scenario:
 def scenario(seed: int) -> Scenario:
     chance = Random(f"scenario {seed}")
     turns = tuple(_turn(chance, turn) for turn in range(chance.randint(1, 4)))
-    answers = Random(f"answer {seed}")
+    answers, agents = Random(f"answer {seed}"), Random(f"agents {seed}")
+    turns = _with_agents(agents, turns)
     return Scenario(
         seed=seed,
         turns=turns,
@@ -80,6 +92,7 @@ def scenario(seed: int) -> Scenario:
             calls_per_turn=chance.choice((2, 32, 32)),
             tokens=chance.choice((None, None, None, 25)),
             same_failure=chance.choice((1, 2, 3)),
+            handoffs=agents.choice((1, 5)),
         ),
         policy=Policy(confirm_side_effects=chance.random() < 0.4, concurrency=chance.choice((1, 2, 8))),
         on_wait=chance.choice(("pause", "pause", "tell")),
@@ -90,7 +103,24 @@ def scenario(seed: int) -> Scenario:
         wrong_answers=answers.choice((0, 1, 1, 2, 3)),
         beside=answers.random() < 0.3,
         power=chance.random() < 0.4,
+        clerk=Limits(iterations=agents.choice((1, 6)), on_limit=agents.choice(("finalise", "stop", "error"))),
     )
+
+
+def _with_agents(chance: Random, turns: tuple[tuple[PlannedCall, ...], ...]) -> tuple[tuple[PlannedCall, ...], ...]:
+    """The same turns, some with a task for the clerk, and some in which one agent hands over to the other."""
+    found: list[tuple[PlannedCall, ...]] = []
+    speaker = "first"
+    for number, calls in enumerate(turns):
+        if chance.random() < 0.3:
+            task = PlannedCall("clerk", {"prompt": str(number * 10 + 5)})
+            calls = (task, *calls) if chance.random() < 0.5 else (*calls[:1], task)
+        if chance.random() < 0.3:
+            speaker = "second" if speaker == "first" else "first"
+            handoff = PlannedCall(f"hand_off_to_{speaker}", {})
+            calls = (*calls, handoff) if chance.random() < 0.5 else (handoff,)
+        found.append(calls)
+    return tuple(found)
 
 
 def _turn(chance: Random, turn: int) -> tuple[PlannedCall, ...]:
@@ -120,9 +150,8 @@ class PlannedAnswer:
 class PlannedModel:
     """Replies with the turn of the plan that the conversation has come to; after the last one, with an answer."""
 
-    name = "planned"
-
-    def __init__(self, plan: Scenario, life: MortalProcess) -> None:
+    def __init__(self, plan: Scenario, life: MortalProcess, name: str = "first") -> None:
+        self.name = name
         self._plan = plan
         self._life = life
 
@@ -163,9 +192,35 @@ class PlannedModel:
 
     def _arguments(self, planned: PlannedCall) -> dict[str, Any]:
         n = planned.arguments.get("n")
+        if self._plan.fickle and planned.name == "clerk":
+            return {"prompt": str(int(planned.arguments["prompt"]) + 100 * self._life.number)}
         if not self._plan.fickle or not isinstance(n, int):
             return dict(planned.arguments)
         return {"n": n + 100 * self._life.number}
+
+
+class PlannedClerk:
+    """The model of an agent that calls run: it makes the calls that its task has, and then says so."""
+
+    name = "clerk"
+
+    def __init__(self, plan: Scenario, life: MortalProcess) -> None:
+        self._plan = plan
+        self._life = life
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        task = int(next(message.text for message in request.messages if isinstance(message, UserMessage)))
+        turn = sum(isinstance(message, AssistantMessage) for message in request.messages)
+        turns = self._plan.clerks_turns(task)
+        calls = turns[turn] if turn < len(turns) and request.tool_choice != "none" else ()
+        yield TextDelta(text=f"task {task}, turn {turn}")
+        for at, planned in enumerate(calls):
+            await self._life.pause()
+            id = "" if self._plan.ids == "none" else f"t{turn}c{at}"
+            yield CallRequested(call=ToolCall(id, planned.name, dict(planned.arguments)))
+        await self._life.pause()
+        usage = Usage(input_tokens=5, output_tokens=5)
+        yield ReplyFinished(stop="tool_calls" if calls else "end", model=self.name, usage=usage)
 
 
 class PlannedPerson:

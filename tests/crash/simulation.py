@@ -22,9 +22,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from handrail import Context, Conversation, Executor, Runner
+from handrail import Agent, Context, Conversation, Executor, Runner
 from handrail.core.errors import InvalidAnswer, LimitExceeded, ToolFailed
-from handrail.core.events import ConfirmationAnswered, ConfirmationRequested, Recorded
+from handrail.core.events import CallIntended, ConfirmationAnswered, ConfirmationRequested, Recorded
+from handrail.core.ids import nested_id
 from handrail.core.ports import Journal, Lease
 from handrail.journal.journal import SqliteJournal
 from handrail.run.answers import answer_of
@@ -33,10 +34,9 @@ from handrail.testing.clock import FixedClock
 from handrail.testing.journal import MemoryJournal
 from handrail.testing.loop import LoopClock, LoopStopped, SeededLoop
 from tests.crash.invariants import judge, plain, told_otherwise
-from tests.crash.mortal_world import NEVER, CountedWorld, MortalJournal, MortalProcess, MortalTools
-from tests.crash.scenario import PlannedAnswer, PlannedModel, PlannedPerson, Scenario, scenario
+from tests.crash.mortal_world import NEVER, RUN, CountedWorld, MortalJournal, MortalProcess, MortalTools
+from tests.crash.scenario import PlannedAnswer, PlannedClerk, PlannedModel, PlannedPerson, Scenario, scenario
 
-RUN = "run"
 BEGUN = Conversation().say("go")
 MOST_LIVES = 12
 MOST_ROUNDS = 12
@@ -170,9 +170,10 @@ class DiskJournalsBetweenLives:
                 file.truncate(self._chance.randint(synced, log.stat().st_size))
 
     def events(self) -> list[Recorded]:
-        from handrail.journal.reader import history
+        from handrail.journal.reader import JournalReader
 
-        return history(self.path, RUN)
+        with JournalReader(self.path) as reader:
+            return list(reader.events())
 
     def problems(self) -> list[str]:
         from handrail.journal.auditing import audit
@@ -212,16 +213,24 @@ async def live(
     """One process: take up what the journal has, and go on to the end."""
     plan = outcome.plan
     journal = await stable.open()
+    first = _agents(plan, outcome.world, life)
     executor = Executor(
-        MortalTools(outcome.world, life).tools(),
+        first.all_tools,
         policy=plan.policy,
         approver=PlannedPerson(plan, life),
         journal=MortalJournal(journal, life),
         clock=LoopClock(),
         new_id=life.new_id,
     )
-    model = PlannedModel(plan, life)
-    runner = Runner(model, executor, plan.limits, on_error=plan.on_error, on_wait=plan.on_wait, new_id=life.new_id)
+    runner = Runner(
+        first.model,
+        executor,
+        plan.limits,
+        on_error=plan.on_error,
+        on_wait=plan.on_wait,
+        new_id=life.new_id,
+        team=first.as_team(),
+    )
     conversation = conversation_of(await journal.history(RUN))
     if not conversation.messages:
         conversation = BEGUN
@@ -231,13 +240,13 @@ async def live(
             before, conversation = conversation, await _go_on(outcome, runner, conversation, life, cancel_at)
             if conversation is not before:  # else it was cancelled before anything was written
                 _compare(outcome, conversation, await journal.history(RUN))
-            pending = _pending(await journal.history(RUN))
+            pending = await _pending(journal)
             if cancel_at is None and (not unanswered_calls(conversation) or not pending):
                 break
             if cancel_at is None:
                 for question in pending:
                     allow = plan.later((question.arguments or {})["n"])
-                    await executor.answer(RUN, question.request, allow=allow, by="grace")
+                    await executor.answer(question.run, question.request, allow=allow, by="grace")
             cancel_at = None
         else:
             outcome.problems.append(f"it still waits after {MOST_ROUNDS} answers")
@@ -283,7 +292,40 @@ def _compare(outcome: CaseOutcome, conversation: Conversation, events: list[Reco
         outcome.problems.append(f"memory and record differ:\n    {memory}\n    {record}")
 
 
-def _pending(events: list[Recorded]) -> list[ConfirmationRequested]:
+def _agents(plan: Scenario, world: CountedWorld, life: MortalProcess) -> Agent:
+    """Two agents that hand over to each other, and the tools of both: one of them runs a third agent."""
+    tools = MortalTools(world, life).tools()
+    clerk = Agent(
+        PlannedClerk(plan, life),
+        name="clerk",
+        description="Does tasks.",
+        system_prompt="You are the clerk.",
+        tools=tools,
+        limits=plan.clerk,
+    )
+    both = (*tools, clerk.as_tool())
+    limits = plan.limits
+    second = Agent(
+        PlannedModel(plan, life, "second"),
+        name="second",
+        system_prompt="You are second.",
+        tools=both,
+        limits=limits,
+        handoffs=["first"],
+    )
+    return Agent(PlannedModel(plan, life), name="first", tools=both, limits=limits, handoffs=[second])
+
+
+async def _pending(journal: Journal) -> list[ConfirmationRequested]:
+    """The questions without an answer, also those of agents that calls run."""
+    events = await journal.history(RUN)
+    clerks = {each.call_id: each for each in events if isinstance(each, CallIntended) and each.tool == "clerk"}
+    for id in clerks:
+        events = events + await journal.history(nested_id(RUN, id))
+    return _unanswered(events)
+
+
+def _unanswered(events: list[Recorded]) -> list[ConfirmationRequested]:
     answered = {event.request for event in events if isinstance(event, ConfirmationAnswered)}
     asked = [event for event in events if isinstance(event, ConfirmationRequested)]
     return [event for event in asked if event.request not in answered]

@@ -15,10 +15,10 @@ import pytest
 from handrail import Conversation
 from handrail.core.calls import ToolResult
 from handrail.core.events import CallSettled, ReplyGiven, RunResumed
-from handrail.core.messages import ResultMessage
+from handrail.core.messages import AssistantMessage, ResultMessage
 from handrail.testing.loop import LoopClock, LoopStopped, LoopStuck, SeededLoop
 from tests.crash.invariants import judge
-from tests.crash.mortal_world import Effect
+from tests.crash.mortal_world import RUN, Effect
 from tests.crash.simulation import CaseOutcome, SimulatedCase, cases, failures, play, tried
 
 SEEDS = 80
@@ -66,6 +66,12 @@ def test_the_lives_show_everything_that_they_are_there_to_show(seen: list[CaseOu
     assert {each.plan.answer for each in typed if each.plan.wrong_answers} == {"tool", "schema"}, (
         "no answer was refused"
     )
+    below = [event for each in seen for event in each.kept[-1] if event.run != RUN]
+    settled = {event.outcome for event in below if isinstance(event, CallSettled)}
+    assert {"ok", "in_doubt", "denied"} <= settled, "agents that calls run did too little"
+    assert any(isinstance(event, RunResumed) for event in below), "no agent that a call runs was taken up again"
+    spoke = [[each.model for each in case.conversation.messages if isinstance(each, AssistantMessage)] for case in seen]
+    assert any({"first", "second"} <= set(each) for each in spoke), "nobody handed over"
     lost = (each for each in seen if each.plan.power and len(each.lives[0].told) > len(each.kept[0]))
     assert any(lost), "no power cut took anything with it"
 
@@ -103,7 +109,8 @@ def test_the_judge_sees_an_answer_that_was_lost() -> None:
 
 def test_the_judge_sees_a_doubt_that_was_passed_over() -> None:
     outcome = _with("pay")
-    at = next(at for at, event in enumerate(outcome.kept[-1]) if isinstance(event, CallSettled) and event.tool == "pay")
+    paid = [each.run == RUN and isinstance(each, CallSettled) and each.tool == "pay" for each in outcome.kept[-1]]
+    at = paid.index(True)
     outcome.kept[-1].insert(at, RunResumed(run="run", at=0, tools=""))
 
     assert any("begun and cut off" in each for each in _judged(outcome))

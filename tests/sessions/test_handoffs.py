@@ -186,9 +186,8 @@ def test_agents_that_hand_over_in_a_circle_are_stopped_with_a_clear_reason() -> 
 
 def test_of_two_handoffs_in_one_reply_the_first_counts() -> None:
     third = Agent(ScriptedModel(), name="complaints")
-    agent = triage(
-        billing(), [call("hand_off_to_billing"), call("hand_off_to_complaints")], handoffs=[billing(), third]
-    )
+    both = [call("hand_off_to_billing"), call("hand_off_to_complaints")]
+    agent = triage(billing(), both, handoffs=[billing(), third])
     with Session(agent) as session:
         reply = session.ask("Money!")
 

@@ -128,7 +128,7 @@ class Invocation(Generic[Deps_co]):
         caller's record, approver and policy; and its caller's rights at most.
         """
         if self._begin_run is None:
-            raise RuntimeError("no run can be begun from here: only a tool that replays may do so")
+            raise RuntimeError("no run can be begun from here: only a tool that begins runs may do so")
         return await self._begin_run(tools, agent)
 
 

@@ -390,7 +390,7 @@ class Executor(ClosedOnExit):
         Raises:
             UsageError: No such request waits in this run.
         """
-        recorder = await self.runs.recorder(Context(run=run))
+        recorder = await self.runs.recorder_of_answers(run)
         await recorder.refresh()  # the first answer is the answer, also one from another process
         asked = recorder.ledger.requests.get(request)
         if asked is None or request in recorder.ledger.answers:

@@ -153,12 +153,13 @@ class CallPerformer:
             nested=partial(_from_thread, asyncio.get_running_loop(), attempt)
             if tool.isolation == "thread"
             else partial(attempt.owner.call_nested, attempt),
-            begin_run=partial(attempt.owner.begin_run, attempt) if tool.replays else None,
+            begin_run=partial(attempt.owner.begin_run, attempt) if tool.begins_runs else None,
         )
         work = self._start(tool, invocation, attempt.converted, timeout)
         if tool.isolation == "loop":
             invocation.held_by(partial(_hold, work, entry))
-        grace = max(self._policy.cancel_grace, _WINDING_UP) if tool.replays else self._policy.cancel_grace
+        many = tool.replays or tool.begins_runs
+        grace = max(self._policy.cancel_grace, _WINDING_UP) if many else self._policy.cancel_grace
         keeps_time = tool.isolation in _KILLABLE
         ending = await work.watch(timeout, grace, attempt.context.deadline, keeps_time=keeps_time)
         if tool.isolation == "thread" and not work.running:
@@ -293,7 +294,7 @@ def _output(future: asyncio.Future[Any], tool: Tool, attempt: CallAttempt) -> Ou
             return read_worker_output(future.result())
         return normalise_output(future.result(), tool.style or "arguments")
     except JournalError as error:
-        if tool.replays:  # the record of what it does is that of its calls and runs: without one, nothing goes on
+        if tool.begins_runs:  # the record of its runs is what says what it did: without one, nothing goes on
             raise
         attempt.cause = error
         raise handler_failure(error) from error

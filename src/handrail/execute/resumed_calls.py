@@ -6,6 +6,8 @@ import asyncio
 import inspect
 from typing import Any
 
+from msgspec.structs import replace
+
 from handrail.core.calls import Output, ToolCall, ToolResult
 from handrail.core.canonical import canonical_json
 from handrail.core.confirmation import grant_binding
@@ -100,10 +102,21 @@ def _still_good(begun: CallIntended, attempt: CallAttempt, tool: Tool) -> str | 
 
 def honest_result(attempt: CallAttempt, result: ToolResult) -> ToolResult:
     """The same result, unless it would say of a call that it did nothing, and it may have run before."""
-    unknown = attempt.call.id in attempt.recorder.ledger.unknown and not attempt.ran
+    ledger = attempt.recorder.ledger
+    unknown = attempt.call.id in ledger.unknown and not attempt.ran
+    if result.is_error and not attempt.ran and attempt.call.id in ledger.open and _begins_runs(attempt):
+        return replace(result, content=f"{result.text}; {_BEGUN}")
     if not unknown or result.outcome in ("ok", "in_doubt", "needs_confirmation"):
         return result
     return attempt.refused(InDoubt(_words(attempt.call.name, f"whether it took effect is not known ({result.text})")))
+
+
+_BEGUN = "but it had been begun before, and what was done then stays done"
+
+
+def _begins_runs(attempt: CallAttempt) -> bool:
+    tools, name = attempt.recorder.ledger.tools, attempt.call.name
+    return name in tools and tools.find(name).begins_runs
 
 
 async def _asked(reconcile: Any, invocation: Invocation) -> Any:

@@ -109,6 +109,13 @@ class RunRecords:
         """Opens the run of a context, and gives what writes its record."""
         return RunRecorder(await self.open(context), self._journal, self._clock, self._new_id, emit)
 
+    async def recorder_of_answers(self, run: str) -> RunRecorder:
+        """Writes answers to questions of a run. One that is not worked on here is not taken up for that."""
+        if self._journal is None or self.holds(run):
+            return await self.recorder(Context(run=run))
+        ledger = CallLedger(run, self.tools, None, await self._journal.history(run))
+        return RunRecorder(ledger, self._journal, self._clock, self._new_id, ignore_event)
+
     def is_silent(self, emit: Emit) -> bool:
         """Whether nothing is written down and nobody listens: then what would only be told need not be made."""
         return self._journal is None and emit is ignore_event

@@ -178,7 +178,7 @@ class Agent:
             raise InvalidDefinition(f"no model would know when to call the agent {name!r}; give it a description")
         definition = ToolDefinition(name, description, _SCHEMA, timeout=_DAY, untrusted=self._reads_from_outside)
         handler = _AgentHandler(self, checked_type(returns))
-        return Tool(definition, handler, style="invocation", isolation="loop", share=False, replays=True)
+        return Tool(definition, handler, style="invocation", isolation="loop", share=False, begins_runs=True)
 
     @property
     def _reads_from_outside(self) -> bool:

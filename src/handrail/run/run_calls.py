@@ -74,10 +74,15 @@ class RunCalls:
         self._repeats.note(call, result, reads=self._reads(call))
         self.wrong += result.outcome in WRONG
 
-    def replays(self, call: ToolCall) -> bool:
-        """Whether all that the tool of a call does are calls of others, perhaps in runs of their own."""
+    def begins_runs(self, call: ToolCall) -> bool:
+        """Whether what the tool of a call does is done in a run of its own."""
         tool = self._tool(call)
-        return tool is not None and tool.replays
+        return tool is not None and tool.begins_runs
+
+    def has_end(self, call_id: str) -> bool:
+        """Whether the answer to a call is on record."""
+        ledger = self._executor.runs.find(self._context.run)
+        return ledger is not None and ledger.has_end(call_id)
 
     async def _together(self, calls: tuple[InvocationMessage, ...], started: Started) -> list[ToolResult]:
         tasks = [

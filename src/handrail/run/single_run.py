@@ -197,6 +197,7 @@ class SingleRun:
         if self._answer is not None:
             messages = self.conversation.messages
             self._answer.take_stock(messages[last_user_position(messages) + 1 :])
+        await self._say_prompt()
         await self._emit(AgentChanged(run=self.transcript.run, agent=speaker.name))
 
     async def _settle_handoffs(self, calls: tuple[InvocationMessage, ...]) -> list[ToolResult]:
@@ -258,15 +259,19 @@ class SingleRun:
                     calls[message.id] = message.call
                 case ResultMessage() if message.invocation_id in calls:
                     self._calls.count(calls[message.invocation_id], message.result)
-                    if self._calls.replays(calls[message.invocation_id]):
-                        below = nested_id(self.transcript.run, message.invocation_id)
-                        self._budget.spend(await usage_of_run(self._executor.runs.history, below))
+        left = {message.id for message in unanswered_calls(self.conversation)}
+        for id, call in calls.items():
+            # A call that has no end yet is made again, and its run then counts for itself.
+            if self._calls.begins_runs(call) and (id not in left or self._calls.has_end(id)):
+                below = nested_id(self.transcript.run, id)
+                self._budget.spend(await usage_of_run(self._executor.runs.history, below))
 
     async def loop(self, choice: ToolChoice) -> None:
         if self._ended:
             return
         if (cut_off := unanswered_calls(self.conversation)) and not await self._settle_calls(cut_off, {}):
             return
+        await self._say_prompt()
         if self._answer is not None:
             self._answer.check_tries(self.conversation.messages)
             if await self._is_answered(self._answer):
@@ -365,7 +370,6 @@ class SingleRun:
 
     async def _ask_model(self, choice: ToolChoice) -> tuple[tuple[InvocationMessage, ...], Started]:
         terms = self._terms
-        await self._say_prompt()
         messages = self._messages()
         shown = self._offers.shown(self.conversation.messages, choice)
         await self._executor.runs.record_offer(self._context, (*shown.names, *self._elsewhere.names), self._emit)
@@ -471,9 +475,10 @@ class SingleRun:
             await self.transcript.tell(waiting)
         if self._terms.on_error == "fail_fast":
             await self._fail_on(settled if paused else results)
-        if passed_on:
-            await self._follow_handoff()
-        return not (paused or left) and not await self._accepted(given)
+        if paused or left or await self._accepted(given):
+            return False
+        await self._follow_handoff()
+        return True
 
     def _answers_among(self, calls: tuple[InvocationMessage, ...]) -> tuple[InvocationMessage, ...]:
         if self._answer is None:

@@ -144,6 +144,9 @@ class Tool(CalledAs[F_co], Generic[Deps_contra, F_co]):
     replays: bool = False
     """Whatever it does, it does by calls of other tools, each under a key: then it may run again from its beginning,
     and each of those calls is answered from the record. Its own answers are never reused."""
+    begins_runs: bool = False
+    """Whatever it does, it does in a run that is named after the call, as an agent: then it may run again from its
+    beginning, and takes that run up. Its answers are never reused."""
     ensemble: str | None = None
     deps_type: Any = None
     """What it needs as `Invocation.deps`; found from its signature unless given, and None if it needs nothing."""
@@ -269,8 +272,8 @@ class Tool(CalledAs[F_co], Generic[Deps_contra, F_co]):
     @property
     def repeatable(self) -> bool:
         """Whether a call may also be tried again at once, or be answered by the result of another: not if what it does
-        are calls of other tools."""
-        return self.reusable and not self.replays
+        are calls of other tools, in its own run or in another."""
+        return self.reusable and not self.replays and not self.begins_runs
 
     def changed(self, **changes: Any) -> Self:
         """The same tool with other facts or other treatment."""

@@ -70,7 +70,9 @@ def find(view: CommandView, request: str) -> WaitingQuestion:
 def describe(view: CommandView, waiting: WaitingQuestion) -> None:
     """Say exactly what will run, beside the answer."""
     question = waiting.asked
-    tell(f"{text.printable(question.tool)} asks to run with these arguments:")
+    agents = () if question.asked is None else question.asked.agents
+    whose = f" for {text.printable(' → '.join(agents))}" if agents else ""
+    tell(f"{text.printable(question.tool)} asks to run{whose} with these arguments:")
     arguments = ERASED if question.arguments is None else exact_json(question.arguments)
     for line in arguments.split("\n"):
         tell(f"  {line}")
