@@ -15,6 +15,7 @@ from handrail import (
     Conversation,
     Ensemble,
     Executor,
+    Invocation,
     Limits,
     Policy,
     Principal,
@@ -370,3 +371,34 @@ async def test_two_agents_at_once_share_an_ensemble_which_the_last_one_closes() 
 
     assert found == ["box 1, prepared", "box 2, prepared"]
     assert changes == ["opened", "closed"]
+
+
+@dataclass(frozen=True)
+class Archive:
+    boxes: int
+
+
+@tool
+def count_boxes(ctx: Invocation[Archive]) -> int:
+    """Count the boxes."""
+    return ctx.deps.boxes
+
+
+def test_the_tools_of_an_agent_get_the_dependencies_of_its_caller() -> None:
+    agent = researcher([call("count_boxes")], [text("I counted.")], tools=[count_boxes])
+    found: list[Any] = []
+
+    def heard(event: Any) -> None:
+        if isinstance(event, AgentEvent) and isinstance(event.event, CallSettled) and event.event.result:
+            found.append(event.event.result.content)
+
+    with Session(delegating(), tools=[agent.as_tool()], deps=Archive(7)) as session:
+        session.ask("How many?", on_event=heard)
+
+    assert found == [7]
+
+
+def test_an_agent_whose_tools_need_other_dependencies_is_refused_when_the_session_is_made() -> None:
+    agent = researcher(tools=[count_boxes])
+    with pytest.raises(UsageError, match="'count_boxes' needs dependencies of the type Archive"):
+        Session(delegating(), tools=[agent.as_tool()])

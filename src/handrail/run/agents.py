@@ -200,6 +200,14 @@ class _AgentHandler:
     agent: Agent
     returns: AnswerType[Any] | None
 
+    def check_deps(self, deps: Any, deps_type: Any = None) -> None:
+        """
+        Raises:
+            UsageError: They are not what a tool of the agent needs. Those of ensembles are known later.
+        """
+        known = registered(*(each for each in self.agent.all_tools if not isinstance(each, Ensemble)))
+        known.check_deps(deps, deps_type)
+
     async def __call__(self, invocation: Invocation) -> Any:
         """
         Raises:

@@ -155,8 +155,8 @@ class Session(Closable, Generic[Deps]):
     ) -> None:
         """
         Args:
-            provider: The name of a model, as `create_llm` takes it; a model; an `LLM` that is its owner's to close; or an
-                `Agent`, which brings its own system prompt, tools and limits.
+            provider: The name of a model, as `create_llm` takes it; a model; an `LLM` that is its owner's to close; or
+                an `Agent`, which brings its own system prompt, tools and limits.
             system_prompt: What the model is told first.
             tools: Functions, tools, ensembles and registered sets.
             journal: An open one, or the file of one. Without it the record is kept in memory.

@@ -114,7 +114,7 @@ class RegisteredTools:
     def __init__(self, tools: Iterable[Tool]) -> None:
         self._tools = tuple(tools)
         self._by_name = {name: tool for tool in self._tools for name in (tool.scoped_name, tool.name)}
-        self._needing = tuple(tool for tool in self._tools if tool.deps_type is not None)
+        self._needing = tuple(tool for tool in self._tools if tool.deps_type is not None or tool.begins_runs)
         self._digest: str | None = None
         self._index: ToolIndex | None = None
         self.shared = SharedValues()

@@ -9,7 +9,19 @@ import operator
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from types import FunctionType, GenericAlias
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, Protocol, Self, TypedDict, Unpack, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    Literal,
+    Protocol,
+    Self,
+    TypedDict,
+    Unpack,
+    overload,
+    runtime_checkable,
+)
 
 import msgspec
 
@@ -104,6 +116,18 @@ class CalledAs(Generic[F_co]):
     __slots__ = ()
     if TYPE_CHECKING:
         __call__: F_co
+
+
+@runtime_checkable
+class ChecksDependencies(Protocol):
+    """A handler that gives the dependencies of its call on to tools of its own."""
+
+    def check_deps(self, deps: Any, deps_type: Any = None) -> None:
+        """
+        Raises:
+            UsageError: They are not what one of those tools needs.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -339,6 +363,8 @@ class Tool(CalledAs[F_co], Generic[Deps_contra, F_co]):
         Raises:
             UsageError: It is not what this tool needs.
         """
+        if self.begins_runs and isinstance(self.handler, ChecksDependencies):
+            self.handler.check_deps(deps, deps_type)
         if self.deps_type is None:
             return
         later = deps is None and deps_type is not None
