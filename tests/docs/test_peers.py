@@ -60,11 +60,26 @@ def test_the_program_after_says_the_same(peer: str, tmp_path: Path, monkeypatch:
     assert printed.getvalue() == ANSWERS
 
 
-@pytest.mark.parametrize("peer", COMING_FROM)
+def test_a_handoff_from_openai_agents_ends_with_the_same_agent_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    printed = io.StringIO()
+    with local_model_service() as url, redirect_stdout(printed):
+        variables = {"OPENAI_BASE_URL": f"{url}/openai/v1", "OPENAI_API_KEY": "the-key"}
+        program = MIGRATING / "openai_agents_handoff_before.py"
+        (before,) = run_with("openai_agents", program, folder=tmp_path, **variables)
+        point_service_at("openai", url, monkeypatch)
+        runpy.run_path(str(ROOT / MIGRATING / "openai_agents_handoff_after.py"))
+
+    assert printed.getvalue() == before == "billing\n"
+
+
+@pytest.mark.parametrize("peer", [*COMING_FROM, "openai_agents_handoff"])
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_the_page_shows_the_programs_as_they_are(peer: str, when: str) -> None:
     path = MIGRATING / f"{peer}_{when}.py"
-    page = read_page(ROOT / "docs" / "migrating" / f"{peer.replace('_', '-')}.md")
+    page = read_page(ROOT / "docs" / "migrating" / f"{peer.removesuffix('_handoff').replace('_', '-')}.md")
 
     (shown,) = [block.text for block in page.blocks if block.file == path.name]
 

@@ -89,9 +89,10 @@ def test_the_conversation_stays_with_the_agent_that_took_over_until_it_is_handed
     )
     agent = triage(other, [call("hand_off_to_billing")], [text("Front desk again.")])
     with Session(agent) as session:
-        said = [session.ask(words).text for words in ("Money!", "And now?", "Something else.")]
+        said = [(session.ask(words).text, session.agent) for words in ("Money!", "And now?", "Something else.")]
 
-    assert said == ["I am billing.", "Still billing.", "Front desk again."]
+    assert [speaker for _, speaker in said] == ["billing", "billing", "triage"]
+    assert [words for words, _ in said] == ["I am billing.", "Still billing.", "Front desk again."]
     assert [each.text for each in agent.model.requests[-1].messages if isinstance(each, SupervisorMessage)] == [  # type: ignore[attr-defined]
         "You are the front desk."
     ]

@@ -30,6 +30,7 @@ from handrail.models.codec import WireRequest
 from handrail.models.services import SERVICES
 from handrail.models.transport import Endpoint
 from handrail.models.wire_events import WireEvent
+from handrail.run.agents import Agent
 from handrail.run.runner import Runner
 from handrail.sessions.create import create_llm, with_fallback
 from handrail.telemetry import OtelTracer
@@ -77,6 +78,26 @@ class Seen:
     @property
     def words(self) -> str:
         return "\n".join(span.to_json() for span in self._kept.get_finished_spans())
+
+
+async def test_the_run_of_an_agent_lies_inside_the_call_that_began_it_and_a_handoff_changes_the_name() -> None:
+    seen = Seen()
+    helper = Agent(ScriptedModel([call("add", a=1, b=2)], [text("3")], name="small"), name="helper", tools=[add])
+    other = Agent(ScriptedModel([text("It is 3.")], name="other"), name="second")
+    asking = ScriptedModel([call("helper", prompt="1 + 2?")], [call("hand_off_to_second")], name="big")
+    first = Agent(asking, name="first", tools=[helper.as_tool(description="Adds.")], handoffs=[other])
+    async with Executor(first.all_tools, tracer=seen.tracer) as executor:
+        await Runner(first.model, executor, team=first.as_team()).run(ASKED, Context(run="run_1", agents=("first",)))
+
+    outer, called, inner, added = (
+        seen.spans[name]
+        for name in ("invoke_agent big", "execute_tool helper", "invoke_agent small", "execute_tool add")
+    )
+    parents = [span.parent.span_id for span in (called, inner, added) if span.parent]
+    assert parents == [outer.context.span_id, called.context.span_id, inner.context.span_id]
+    names = ("invoke_agent big", "invoke_agent small", "chat small", "chat other")
+    assert [seen.facts(name)["gen_ai.agent.name"] for name in names] == ["first", "helper", "helper", "second"]
+    assert "execute_tool hand_off_to_second" in seen.spans
 
 
 async def test_a_run_is_a_tree_of_its_turns_and_calls() -> None:

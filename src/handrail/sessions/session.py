@@ -426,6 +426,15 @@ class Session(Closable, Generic[Deps]):
         return None if self._engine is None else self._engine.run_id
 
     @property
+    def agent(self) -> str | None:
+        """The name of the agent that speaks next; None for a session without agents."""
+        first = self._setup.agent
+        if first is None:
+            return None
+        team = first.as_team()
+        return first.name if team is None else team.active(self.conversation.messages).name
+
+    @property
     def proof(self) -> SessionProof:
         """The record of this session.
 
