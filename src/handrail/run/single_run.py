@@ -139,9 +139,7 @@ class SingleRun:
     def conversation(self) -> Conversation:
         return self.transcript.conversation
 
-    async def begin(
-        self, known: RunMemory | None, offers_of: OffersOf, grown_from: Conversation | None = None
-    ) -> None:
+    async def begin(self, known: RunMemory | None, offers_of: OffersOf, grown_from: Conversation | None = None) -> None:
         """`known` is what is on record of it, if that need not be read."""
         ledger = await self._executor.runs.open(self._context)  # from here on nobody else writes to the run
         self._offers_of = offers_of
@@ -163,9 +161,10 @@ class SingleRun:
         """What whoever speaks now is offered: its tools, those that its caller runs, and those that settle nothing."""
         offers = self._offers_of(self._executor.runs.tools_of(self.transcript.run), self._speaker)
         memory = self.memory
-        if memory.selection is None or memory.selection.offers is not offers:
-            memory.selection = offers.begin()
-        self._offers = memory.selection
+        selection = None if memory is None else memory.selection
+        self._offers = selection if selection is not None and selection.offers is offers else offers.begin()
+        if memory is not None:
+            memory.selection = self._offers
         beside = self._external
         if self._team is not None and self._speaker is not None:
             handoffs = self._team.offers(self._speaker)
