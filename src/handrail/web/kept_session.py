@@ -27,7 +27,7 @@ from handrail.core.event_feed import EventFeed
 from handrail.core.events import ConfirmationAnswered, ConfirmationRequested, Event, Recorded, TextDelta
 from handrail.core.first_answer import append_answer
 from handrail.core.ids import nested_id, new_id
-from handrail.core.messages import AssistantMessage, Conversation, ResultMessage, UserMessage
+from handrail.core.messages import AssistantMessage, Conversation, InvocationMessage, ResultMessage, UserMessage
 from handrail.core.ports import Journal
 from handrail.core.secret_pointers import restore_masked
 from handrail.core.tasks import run_to_completion
@@ -272,11 +272,12 @@ class WebSession:
         except UsageError:
             raise SessionNotFound from None
         # Of calls that wait, the conversation in memory still has the secrets, and the record has not.
-        if not (waiting := unanswered_calls(recorded)) or _ids(waiting) != _ids(self._unanswered()):
+        waiting = unanswered_calls(recorded)
+        if not waiting or _ids(waiting) != _ids(self._unanswered()):
             self.conversation = recorded
         if not self.conversation.messages:
             self.conversation = self._sessions.beginning
-        self._keep_questions(await open_questions(journal, self.id, history))
+        self._keep_questions(await open_questions(journal, self.id, history, waiting))
 
     def _keep_questions(self, asked: Iterable[ConfirmationRequested]) -> None:
         """These are the questions that wait for an answer, and no others."""
@@ -292,7 +293,7 @@ class WebSession:
         if self._open.pop(request, None) is not None:
             self._feed.tell("answered", {"id": request, "decision": decision})
 
-    def _unanswered(self) -> tuple[Any, ...]:
+    def _unanswered(self) -> tuple[InvocationMessage, ...]:
         return unanswered_calls(self.conversation)
 
     async def _withdraw(self, engine: SessionEngine, context: Context) -> None:
@@ -456,15 +457,18 @@ class WebSessionEvents:
         return event.type in TURN_ENDS or (event.type == "snapshot" and not self._session.is_working)
 
 
-async def open_questions(journal: Journal, run: str, history: Sequence[Recorded]) -> list[ConfirmationRequested]:
+async def open_questions(
+    journal: Journal, run: str, history: Sequence[Recorded], waiting: Sequence[InvocationMessage] | None = None
+) -> list[ConfirmationRequested]:
     """The questions without an answer of the calls that wait at the end of a run, and of the runs of agents below
-    them."""
-    answered = {event.request for event in history if isinstance(event, ConfirmationAnswered)}
+    them. `waiting` are those calls, where they are known."""
+    if waiting is None:
+        try:
+            waiting = unanswered_calls(conversation_of(history))
+        except UsageError:  # the words of an agent were erased
+            return []
+    answered = {event.request for event in history if waiting and isinstance(event, ConfirmationAnswered)}
     found: list[ConfirmationRequested] = []
-    try:
-        waiting = unanswered_calls(conversation_of(history))
-    except UsageError:  # its words were erased
-        return []
     for message in waiting:
         asked = [each for each in history if isinstance(each, ConfirmationRequested) and each.call_id == message.id]
         found += [each for each in asked if each.request not in answered]
@@ -481,5 +485,5 @@ def _event_number(after: str | int | None) -> int | None:
     return after
 
 
-def _ids(messages: Iterable[Any]) -> list[str]:
+def _ids(messages: Iterable[InvocationMessage]) -> list[str]:
     return [message.id for message in messages]

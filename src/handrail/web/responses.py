@@ -17,6 +17,7 @@ from handrail.web.kept_session import WebSessionEvents
 try:
     from starlette.requests import Request
     from starlette.responses import JSONResponse, Response
+    from starlette.types import Receive, Scope, Send
 except ImportError as error:
     raise MissingExtra("streaming to a browser", "web") from error
 
@@ -76,9 +77,9 @@ class _BrowserStream(EventStreamResponse):
         self._is_read = True
         self._pump: asyncio.Task[None] | None = None
 
-    async def __call__(self, scope: object, receive: object, send: object) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._pump = asyncio.create_task(self._fill())
-        await super().__call__(scope, receive, send)  # type: ignore[arg-type]
+        await super().__call__(scope, receive, send)
 
     async def _fill(self) -> None:
         try:
