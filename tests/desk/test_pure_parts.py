@@ -229,6 +229,18 @@ async def test_a_run_that_nobody_attends_is_left_for_later() -> None:
     assert await asking.knowing(TOOLS).decide(question()) == Defer()
 
 
+async def test_a_question_of_an_agent_is_put_where_its_caller_is_attended_and_names_the_agents() -> None:
+    asking = PendingQuestions("ada")
+    asks = question(run="run_1.call_2.call_3", agents=("clerk", "bookkeeper"))
+    with asking.attend("run_1", "talk_1", lambda event, data: None):
+        deciding = asyncio.create_task(asking.knowing(TOOLS).decide(asks))
+        await asyncio.sleep(0)
+        (waiting,) = asking.of("talk_1")
+        assert waiting.description.endswith("(for clerk → bookkeeper)")
+        asking.answer("q1", asking.word("q1", "allow"), "allow")
+        assert await deciding == Allow("ada")
+
+
 async def test_a_server_asks_whoever_is_there_and_its_form_is_checked() -> None:
     asking, heard = PendingQuestions("ada"), list[tuple[str, Any]]()
     form = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 NewId = Callable[[str], str]
@@ -19,6 +19,13 @@ def new_id(kind: str) -> str:
 def nested_id(caller: str, key: str) -> str:
     """The id of what one call, or one run, has done under a key: the same whenever it is asked for again."""
     return f"{caller}.{key}"
+
+
+def run_and_above(run: str) -> Iterator[str]:
+    """The name of a run, then those that the runs above it have if its name was made by `nested_id`."""
+    while run:
+        yield run
+        run = run.rpartition(".")[0]
 
 
 _PARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-[!-~]{1,64})?")

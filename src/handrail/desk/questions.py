@@ -18,6 +18,7 @@ from msgspec import Struct
 from handrail.core.confirmation import Allow, Confirmation, Decision as Word, Defer, Deny, Edit
 from handrail.core.display import browser_safe, exact_json, read_edited_object
 from handrail.core.errors import UsageError
+from handrail.core.ids import run_and_above
 from handrail.core.ports import Approver
 from handrail.core.secret_pointers import restore_masked
 from handrail.desk.feed import DeskNews
@@ -98,7 +99,7 @@ class PendingQuestions:
             news.tell("question", request, waits)
 
     async def ask(self, asked: Confirmation, tools: RegisteredTools) -> Word:
-        runs = (asked.run,) if asked.meant is None else asked.meant
+        runs = run_and_above(asked.run) if asked.meant is None else asked.meant
         attended = {run: self._attended[run] for run in runs if run in self._attended}
         if not attended:
             return Defer()
@@ -212,7 +213,7 @@ def _opened(asked: Confirmation, tools: RegisteredTools, attended: dict[str, _At
             run=asked.run,
             call_id=asked.call_id,
             tool=asked.tool,
-            description=asked.description,
+            description=asked.description + _for(asked),
             arguments=browser_safe(asked.shown),
             written=exact_json(asked.shown),
             input_schema=schema,
@@ -224,6 +225,11 @@ def _opened(asked: Confirmation, tools: RegisteredTools, attended: dict[str, _At
         for run, each in attended.items()
     }
     return _PendingQuestion(shown, rules, asked, validator, asyncio.get_running_loop().create_future())
+
+
+def _for(asked: Confirmation) -> str:
+    """For which agents, if some led to the call."""
+    return f" (for {' → '.join(asked.agents)})" if asked.agents else ""
 
 
 def _others(asked: Confirmation, attended: dict[str, _AttendedRun], run: str) -> str:

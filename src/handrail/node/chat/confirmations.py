@@ -16,6 +16,7 @@ from typing import Any
 from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.canonical import canonical_json
 from handrail.core.confirmation import Allow, Confirmation, Decision, Defer, Deny
+from handrail.core.ids import run_and_above
 from handrail.core.ports import Approver
 from handrail.core.timeouts import time_limit
 
@@ -86,7 +87,7 @@ class Confirmations:
         return any(not question.used for question in self._of_run(run))
 
     def _of_run(self, run: str) -> list[ChatConfirmation]:
-        return [question for (of, _), question in self._questions.items() if of == run]
+        return [question for (of, _), question in self._questions.items() if run in run_and_above(of)]
 
     def _remember(self, question: ChatConfirmation) -> None:
         self._questions[question.asked.run, question.asked.call_id] = question
@@ -101,7 +102,7 @@ class Confirmations:
 
     async def _decide(self, asked: ChatConfirmation) -> Decision:
         question = asked.asked
-        chat = self._chats.get(question.run)
+        chat = next((self._chats[run] for run in run_and_above(question.run) if run in self._chats), None)
         if chat is None or chat.send is None:
             self._remember(asked)
             return Defer() if self._approver is None else await _decided(asked, self._approver)
