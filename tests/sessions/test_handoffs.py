@@ -305,7 +305,11 @@ def test_every_call_of_a_conversation_with_handoffs_has_one_result() -> None:
 
 @pytest.mark.parametrize(
     ("handoffs", "words"),
-    [(["nobody"], "which is none of"), ([Agent(ScriptedModel(), name="triage")], "two agents are called")],
+    [
+        ([42], "42 is neither"),
+        (["nobody"], "which is none of"),
+        ([Agent(ScriptedModel(), name="triage")], "two agents are called"),
+    ],
 )
 def test_a_team_that_cannot_be_is_refused_when_it_is_made(handoffs: list[Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):

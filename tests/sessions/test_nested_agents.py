@@ -317,6 +317,14 @@ async def test_a_deferred_call_of_an_agent_runs_once_after_a_restart() -> None:
     assert (till.refunds, conversation.text) == ([17], "Done.")
 
 
+def test_code_of_a_model_can_run_agents_too() -> None:
+    llm = ScriptedModel([call("run_code", code="print(researcher(prompt='Where?'))")], [text("In box 7.")])
+    with Session(llm, tools=[researcher().as_tool()], code=True) as session:
+        (result,) = session.ask("Where is the treaty?").results
+
+    assert result.text.strip() == "It is in box 7."
+
+
 async def test_what_an_agent_read_from_outside_counts_for_its_caller_too() -> None:
     till = Till()
 

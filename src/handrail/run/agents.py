@@ -97,6 +97,9 @@ class Agent:
         check_model(self.model)
         object.__setattr__(self, "tools", tuple(flattened_tools(self.tools)))
         object.__setattr__(self, "handoffs", tuple(self.handoffs))
+        for each in self.handoffs:
+            if not isinstance(each, Agent | str):
+                raise UsageError(f"an agent hands over to agents, or to their names; {each!r} is neither")
         registered(*self.all_tools)  # what is wrong with them is said now
 
     @property
