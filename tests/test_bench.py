@@ -13,7 +13,15 @@ import pytest
 from hypothesis import given, strategies as st
 
 from bench import bench_code, bench_page, bench_rlm
-from bench.turns.contestants import by_hand, by_hand_msgspec, handrail, handrail_journal, handrail_search
+from bench.turns.contestants import (
+    by_hand,
+    by_hand_msgspec,
+    handrail,
+    handrail_journal,
+    handrail_search,
+    handrail_session,
+    handrail_session_journal,
+)
 from bench.turns.replies import Script
 from bench.turns.report import Row, Weight, table, weight_table
 from bench.turns.server import Connection, Service
@@ -27,6 +35,8 @@ OTHERS: dict[str, Opened] = {
     "by_hand_msgspec": by_hand_msgspec.opened,
     "handrail": handrail.opened,
     "handrail_journal": handrail_journal.opened,
+    "handrail_session": handrail_session.opened,
+    "handrail_session_journal": handrail_session_journal.opened,
 }
 
 

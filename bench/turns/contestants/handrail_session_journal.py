@@ -15,6 +15,6 @@ from handrail.journal import SqliteJournal
 @asynccontextmanager
 async def opened(work: Work, base_url: str) -> AsyncIterator[Once]:
     with tempfile.TemporaryDirectory(prefix=".bench-", dir=Path.cwd()) as folder:
-        journal = await SqliteJournal.open(Path(folder) / "journal.db")
-        async with journal, handrail_session.opened(work, base_url, journal) as once:
+        path = Path(folder) / "journal.db"
+        async with await SqliteJournal.open(path) as journal, handrail_session.opened(work, base_url, journal) as once:
             yield once
