@@ -196,6 +196,11 @@ class Journal(Protocol):
     async def aclose(self) -> None: ...
 
 
+class RecordsAtOnce:
+    """What a journal derives from whose `append` never waits for anything: whoever awaits it goes on in the same turn
+    of the event loop."""
+
+
 @runtime_checkable
 class SharedAnswers(Protocol):
     """What a journal may be beside a `Journal`: one in which several processes answer questions."""

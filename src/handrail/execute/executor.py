@@ -274,7 +274,8 @@ class Executor(ClosedOnExit):
         ledger = attempt.recorder.ledger
         ledger.is_writing(result)
         try:
-            await run_to_completion(self._record_end(attempt, result))
+            work = self._record_end(attempt, result)
+            await (work if self.runs.records_at_once(attempt.recorder.listener) else run_to_completion(work))
         except JournalError:
             ledger.is_lost(result, lambda: self._write_down(attempt, result))
             raise

@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 from handrail.core.context import Context
 from handrail.core.events import Emit, Recorded, RunFinished, RunResumed, RunStarted, ToolsOffered, ignore_event
 from handrail.core.ids import NewId
-from handrail.core.ports import Clock, Journal
+from handrail.core.ports import Clock, Journal, RecordsAtOnce
 from handrail.execute.ledger import CallLedger
 from handrail.execute.recorder import RunRecorder
 from handrail.tools.registry import RegisteredTools
@@ -115,6 +115,10 @@ class RunRecords:
             return await self.recorder(Context(run=run))
         ledger = CallLedger(run, self.tools, None, await self._journal.history(run))
         return RunRecorder(ledger, self._journal, self._clock, self._new_id, ignore_event)
+
+    def records_at_once(self, emit: Emit) -> bool:
+        """Whether what is recorded is recorded without waiting, so that nobody can be cancelled meanwhile."""
+        return emit is ignore_event and (self._journal is None or isinstance(self._journal, RecordsAtOnce))
 
     def is_silent(self, emit: Emit) -> bool:
         """Whether nothing is written down and nobody listens: then what would only be told need not be made."""

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from handrail.core.errors import JournalError, LeaseHeld
 from handrail.core.events import Recorded
+from handrail.core.ports import RecordsAtOnce
 from handrail.journal import escape
 from handrail.journal.entry import SALT_SIZE, EntryDraft, draft, encoded_body
 
@@ -33,7 +34,7 @@ _KeptEvent = tuple[Recorded, bytes | None]
 """An event, and its body as it was when the event was appended."""
 
 
-class InMemoryJournal:
+class InMemoryJournal(RecordsAtOnce):
     """Keeps the events of one process as long as it is referenced. There is nothing to close."""
 
     def __init__(self, *, random: Callable[[int], bytes] = os.urandom) -> None:

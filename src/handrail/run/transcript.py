@@ -74,6 +74,7 @@ class RunTranscript:
         self._emit = emit
         self._follow = follow
         self._is_silent = executor.runs.is_silent(emit)
+        self._at_once = executor.runs.records_at_once(emit)
         self._alike = 0
         """How many messages the conversation and the record begin with alike."""
 
@@ -97,7 +98,7 @@ class RunTranscript:
             changed = ConversationChanged(
                 run=self.run, at=self._executor.runs.now(), keep=keep, messages=self._writable(added)
             )
-            await (self._write(changed) if self._is_silent else run_to_completion(self._write(changed)))
+            await (self._write(changed) if self._at_once else run_to_completion(self._write(changed)))
 
     async def _write(self, changed: ConversationChanged) -> None:
         await self._executor.runs.record(changed, self._context, self._emit)
@@ -118,7 +119,8 @@ class RunTranscript:
             output_tokens=message.usage.output_tokens if message.usage else 0,
             messages=self._writable((message, *calls)),
         )
-        await run_to_completion(self._executor.runs.record(given, self._context, self._emit))
+        work = self._executor.runs.record(given, self._context, self._emit)
+        await (work if self._at_once else run_to_completion(work))
 
     async def failed(self, attempt: AttemptFailed, number: int, *, last: bool) -> None:
         """The record shows each attempt at a reply."""
