@@ -1,4 +1,4 @@
-"""What the page for users of pydantic-ai shows side by side, feature by feature, prints the same on both sides."""
+"""What the pages for users of other frameworks show side by side, feature by feature, prints the same on both sides."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from tests.docs.pages import ROOT, read_page
 from tests.docs.peer_programs import run_with
 from tests.wires.wire_dialogue import ScriptedReply, UnderstoodRequest, WireCall
 
-FOLDER = Path("docs/examples/migrating")
-PAGE = read_page(ROOT / "docs" / "migrating" / "pydantic-ai.md")
+FOLDER = ROOT / "docs" / "examples" / "migrating"
 PRINTED = {
     "typed": "name='Lisbon' country='Portugal'\n",
     "streaming": "Hello!\n",
@@ -24,6 +23,13 @@ PRINTED = {
     "testing": "It is on its way.\n",
 }
 """Of each feature, what both programs print."""
+SHOWN = {
+    "pydantic_ai": ["typed", "streaming", "deps", "testing"],
+    "langchain": ["typed", "streaming"],
+    "openai_agents": ["typed", "streaming"],
+}
+"""Of each framework, the features that its page shows side by side."""
+PAIRS = [(peer, feature) for peer, features in SHOWN.items() for feature in features]
 
 
 def answer(heard: UnderstoodRequest, id: str) -> ScriptedReply:
@@ -36,21 +42,21 @@ def answer(heard: UnderstoodRequest, id: str) -> ScriptedReply:
     return ScriptedReply(json.dumps(city))
 
 
-def path(feature: str, when: str) -> Path:
-    return FOLDER / f"pydantic_ai_{feature}_{when}.py"
+def before(peer: str, feature: str) -> Path:
+    return FOLDER / f"{peer}_{feature}_before.py"
 
 
-def test_the_programs_before_print_what_the_page_shows(tmp_path: Path) -> None:
+def after(feature: str) -> Path:
+    return FOLDER / f"{feature}_after.py"
+
+
+@pytest.mark.parametrize(("peer", "feature"), PAIRS)
+def test_the_program_before_prints_what_the_page_shows(peer: str, feature: str, tmp_path: Path) -> None:
     with local_model_service(answer) as url:
-        printed = run_with(
-            "pydantic_ai",
-            *(path(feature, "before") for feature in PRINTED),
-            folder=tmp_path,
-            OPENAI_BASE_URL=f"{url}/openai/v1",
-            OPENAI_API_KEY="the-key",
-        )
+        variables = {"OPENAI_BASE_URL": f"{url}/openai/v1", "OPENAI_API_KEY": "the-key"}
+        printed = run_with(peer, before(peer, feature), folder=tmp_path, **variables)
 
-    assert dict(zip(PRINTED, printed, strict=True)) == PRINTED
+    assert printed == [PRINTED[feature]]
 
 
 @pytest.mark.parametrize("feature", PRINTED)
@@ -59,16 +65,20 @@ def test_the_program_after_prints_the_same(feature: str, tmp_path: Path, monkeyp
     printed = io.StringIO()
     with local_model_service(answer) as url, redirect_stdout(printed):
         point_service_at("openai", url, monkeypatch)
-        runpy.run_path(str(ROOT / path(feature, "after")))
+        runpy.run_path(str(after(feature)))
 
     assert printed.getvalue() == PRINTED[feature]
 
 
-@pytest.mark.parametrize("feature", PRINTED)
-def test_the_page_shows_both_programs_as_they_are_and_what_they_print(feature: str) -> None:
-    shown = {block.file: index for index, block in enumerate(PAGE.blocks) if block.file is not None}
+@pytest.mark.parametrize(("peer", "feature"), PAIRS)
+def test_the_page_shows_both_programs_as_they_are_and_what_they_print(peer: str, feature: str) -> None:
+    blocks = read_page(ROOT / "docs" / "migrating" / f"{peer.replace('_', '-')}.md").blocks
+    shown = {block.file: index for index, block in enumerate(blocks) if block.file is not None}
+    programs = before(peer, feature), after(feature)
 
-    for when in ("before", "after"):
-        file = path(feature, when)
-        assert PAGE.blocks[shown[file.name]].text == f"# {file.name}\n{(ROOT / file).read_text(encoding='utf-8')}"
-    assert PAGE.blocks[shown[path(feature, "after").name] + 1].text == PRINTED[feature]
+    places = [shown[program.name] for program in programs]
+
+    assert [blocks[place].text for place in places] == [
+        f"# {program.name}\n{program.read_text(encoding='utf-8')}" for program in programs
+    ]
+    assert blocks[places[1] + 1].text == PRINTED[feature]

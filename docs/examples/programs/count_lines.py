@@ -9,6 +9,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 PROGRAMS = {
     "terminal": "A command-line agent: five tools, confirmation, streaming",
+    "web": "A web application: a session per user, streamed to the browser",
     "mcp": "An agent over two MCP servers, with a structured answer",
 }
 
