@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from handrail import Invocation, Secret, Session, tool
+from handrail import LLM, Agent, Invocation, Secret, Session, tool
 from handrail.confirm import Rules
+from handrail.core.events import ModelEvent
 from handrail.errors import UsageError
 from handrail.events import ConfirmationAnswered
 from handrail.journal import JournalReader, SqliteJournal
@@ -18,7 +20,7 @@ from handrail.testing import ScriptedModel, call, text
 from handrail.web import SessionNotFound, TooManySessions, WebSessions
 from tests.polling import until
 from tests.web.asgi_browser import Browser, BrowserStream
-from tests.web.chat_app import GatedModel, app_of, refunds, sessions_of
+from tests.web.chat_app import GatedModel, app_of, refund, refunds, sessions_of
 
 REFUND = call("refund", order="17", cents=2450)
 
@@ -348,6 +350,65 @@ async def test_tools_get_what_belongs_to_the_user() -> None:
     assert told == ["that of ADA", "that of EVE"]
     with pytest.raises(UsageError, match="deps"):
         WebSessions(Session(model, tools=[whose], deps_type=str))
+
+
+def clerk_of(*replies: list[ModelEvent]) -> Agent:
+    return Agent(ScriptedModel(*replies), name="clerk", description="Refunds orders.", tools=[refund])
+
+
+async def test_the_user_is_asked_about_a_call_of_an_agent_below() -> None:
+    clerk = clerk_of([REFUND], [text("It is refunded.")])
+    model = ScriptedModel([call("clerk", prompt="Refund order 17.")], [text("Done.")])
+    async with WebSessions(Session(model, tools=[clerk.as_tool()])) as sessions:
+        session = await sessions.create(owner="ada")
+        types = []
+        async for event in await session.start("Refund order 17."):
+            types.append(event.type)
+            if event.type == "question":
+                assert event.data["arguments"] == {"order": "17", "cents": 2450}
+                await session.answer(event.data["id"], True)
+
+    assert types == ["prompt", "call", "running", "question", "answered", "result", "text", "done"]
+    assert refunds == [("17", 2450)]
+
+
+async def test_a_question_of_an_agent_below_is_found_after_a_restart(tmp_path: Path) -> None:
+    journal, asking = tmp_path / "web.db", [call("clerk", prompt="Refund order 17.")]
+    prototype = Session(ScriptedModel(asking), tools=[clerk_of([REFUND]).as_tool()], journal=journal)
+    async with WebSessions(prototype, answer_within=0) as sessions:
+        session = await sessions.create(owner="ada")
+        events = [event async for event in await session.start("Refund order 17.")]
+        assert [question["tool"] for question in events[-1].data["questions"]] == ["refund"]
+
+    clerk = clerk_of([text("It is refunded.")])
+    prototype = Session(ScriptedModel([text("Done.")]), tools=[clerk.as_tool()], journal=journal)
+    async with WebSessions(prototype) as sessions:
+        session = await sessions.open(session.id, owner="ada")
+        (question,) = session.questions
+        events = [event async for event in await session.answer(question["id"], True)]
+
+    assert (refunds, events[-1].type, events[-1].data) == ([("17", 2450)], "done", {"text": "Done."})
+
+
+async def test_an_answer_is_held_to_the_schema_of_the_model() -> None:
+    schema = {"type": "object", "properties": {"item": {"type": "string"}}, "required": ["item"]}
+    model = ScriptedModel([text("An umbrella.")], [text('{"item": "umbrella"}')])
+    async with WebSessions(Session(LLM(model, response_schema=schema))) as sessions:
+        session = await sessions.create(owner="ada")
+        events = [event async for event in await session.start("What is order 17?")]
+
+    assert (events[-1].type, json.loads(events[-1].data["text"])) == ("done", {"item": "umbrella"})
+    assert len(model.requests) == 2
+
+
+async def test_an_agent_speaks_in_every_session() -> None:
+    model = ScriptedModel([text("Hello Ada.")])
+    async with WebSessions(Session(Agent(model, name="host", system_prompt="Be kind."))) as sessions:
+        session = await sessions.create(owner="ada")
+        events = [event async for event in await session.start("I am Ada.")]
+
+    assert events[-1].data == {"text": "Hello Ada."}
+    assert [getattr(each, "text", "") for each in model.requests[0].messages] == ["Be kind.", "I am Ada."]
 
 
 # ── several processes ────────────────────────────────────────────────────────────────

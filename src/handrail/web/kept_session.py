@@ -32,6 +32,7 @@ from handrail.core.ports import Journal
 from handrail.core.secret_pointers import restore_masked
 from handrail.core.tasks import run_to_completion
 from handrail.core.timeouts import time_limit
+from handrail.run.answers import answer_text, ends_with_answer_call
 from handrail.run.history import conversation_of, unanswered_calls
 from handrail.sessions.session import Choice, Said
 from handrail.sessions.session_engine import SessionEngine
@@ -116,8 +117,11 @@ class WebSession:
             return "waiting"
         if self._is_busy:
             return "working"
-        last = self.conversation.messages[-1] if self.conversation.messages else None
-        return "interrupted" if isinstance(last, UserMessage | ResultMessage) or self._unanswered() else "idle"
+        messages = self.conversation.messages
+        if not messages or (ends_with_answer_call(messages) and not self._unanswered()):
+            return "idle"
+        cut_off = isinstance(messages[-1], UserMessage | ResultMessage) or self._unanswered()
+        return "interrupted" if cut_off else "idle"
 
     @property
     def questions(self) -> list[dict[str, Any]]:
@@ -316,7 +320,8 @@ class WebSession:
     async def _run_turn(self, engine: SessionEngine, context: Context, choice: Any, deps: Any) -> None:
         end, told, reason = "stopped", dict[str, Any](), "stopped"
         try:
-            await engine.run(self.conversation, self._emit, choice, self._follow, deps=deps, context=context)
+            answer = self._sessions.answer_type
+            await engine.run(self.conversation, self._emit, choice, self._follow, answer, deps, context=context)
             end, told, reason = "done", {"text": self._answer_text()}, "done"
         except asyncio.CancelledError:
             pass  # whoever cancelled it waits for the end of this task
@@ -356,8 +361,10 @@ class WebSession:
         self._live.clear()
 
     def _answer_text(self) -> str:
-        last = self.conversation.messages[-1] if self.conversation.messages else None
-        return last.text if isinstance(last, AssistantMessage) else ""
+        messages = self.conversation.messages
+        if self._sessions.answer_type is not None:
+            return answer_text(messages)
+        return messages[-1].text if isinstance(messages[-1], AssistantMessage) else ""
 
     async def _emit(self, event: Event) -> None:
         told = browser_event(event)

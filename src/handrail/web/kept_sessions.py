@@ -29,6 +29,7 @@ from handrail.core.single_flight import SingleFlight
 from handrail.execute.approvers import as_approver
 from handrail.sessions.session import Session
 from handrail.sessions.session_engine import SessionEngine
+from handrail.tools.answer_type import AnswerType
 from handrail.tools.registry import RegisteredTools, registered
 from handrail.tools.schema.validator import Validator
 from handrail.web.errors import InvalidSessionId, SessionNotFound, TooManySessions
@@ -70,6 +71,9 @@ class WebSessions(ClosedOnExit):
         self._deps = deps
         self.beginning: Conversation = session.conversation
         """What every session begins with."""
+        schema = session.setup.defaults.response_schema
+        self.answer_type = None if schema is None else AnswerType.of_schema(schema)
+        """What every answer is checked by, if the model was set up with a schema for them."""
         self.answer_within = answer_within
         self.reasoning = reasoning
         self.is_closed = False
