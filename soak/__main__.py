@@ -50,6 +50,11 @@ JOBS: dict[str, tuple[str, Job, Job]] = {
         lambda: command(*RLM_KILLS, HANDRAIL_KILLS="1000", HANDRAIL_KILLS_SEED=str(time.time_ns())),
         lambda: command(*RLM_KILLS, HANDRAIL_KILLS="10"),
     ),
+    "properties": (
+        "every property of the tests on new examples",
+        lambda: command(*PYTEST, "-n", "auto", "-m", "hypothesis", "tests", HYPOTHESIS_PROFILE="explore"),
+        lambda: command(*PYTEST, "-m", "hypothesis", "tests/core/test_jsontext.py"),
+    ),
     "rlm": ("completions of one RLM, many of them cancelled or robbed", lambda: tidy(2_000), lambda: tidy(60)),
     "turns": ("a run of a thousand turns", lambda: flat(1000), lambda: flat(200)),
     "isolation": ("calls in worker processes", lambda: clean(10_000), lambda: clean(1_500)),

@@ -14,11 +14,17 @@ from collections.abc import Generator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.examples import PROFILE, examples
+
 settings.register_profile(
-    "same-everywhere", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "same-everywhere",
+    max_examples=examples(100),
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same-everywhere"))
+settings.load_profile(PROFILE)
 
 # The tests start many Pythons; none of them shall compile anew what it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -13,6 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 from handrail.http import BadHttpAnswer, HttpAddress, HttpClient, HttpNotConnected, request_head
 from handrail.http.connection import HttpConnection
+from tests.examples import examples
 from tests.models.raw_reply_server import HOLD, own_certificate, serving, whole
 
 
@@ -302,7 +303,7 @@ async def made_of(parts: list[bytes]) -> tuple[int, str, bytes] | str:
     return connection.status, connection.reason, body
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.data())
 def test_any_bytes_are_an_answer_or_an_error_and_the_same_however_they_are_cut(data: st.DataObject) -> None:
     said = data.draw(st.sampled_from(ANSWERS)) + data.draw(st.sampled_from((b"", *ANSWERS)))

@@ -12,6 +12,7 @@ from handrail.config.catalogue import TABLES
 from handrail.config.load import _TABLES
 from handrail.config.toml_edit import set_toml_value
 from handrail.core.errors import UsageError
+from tests.examples import examples
 
 TEXT = """\
 # The house.
@@ -104,7 +105,7 @@ VALUES = st.one_of(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(LINES, max_size=8, unique=True).map("".join), PATHS, VALUES)
 def test_whatever_the_text_only_that_value_changes_and_no_comment_is_lost(text: str, path: str, value: Any) -> None:
     try:

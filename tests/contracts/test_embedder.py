@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from handrail.core.ports import Embedder
 from handrail.sessions.store.embedding import WordLlamaEmbedder
 from handrail.testing.embedding import WordEmbedder
+from tests.examples import examples
 
 KINDS: dict[str, Callable[[], Embedder]] = {"words": WordEmbedder, "wordllama": WordLlamaEmbedder}
 texts = st.text() | st.text(st.characters(categories=["Cs", "Zs", "P"]))
@@ -34,7 +35,9 @@ def nearness(embedder: Embedder, one: str, other: str) -> float:
     return sum(a * b for a, b in zip(first, second, strict=True))
 
 
-shared_fixture = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+shared_fixture = settings(
+    max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
 
 
 @shared_fixture

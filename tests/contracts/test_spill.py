@@ -17,6 +17,7 @@ from handrail.core.ports import Spill
 from handrail.execute.spill import MemorySpill
 from handrail.sessions.store.spill import DirectorySpill
 from handrail.testing.ids import CountedIds
+from tests.examples import examples
 
 KINDS: dict[str, Callable[[Path], Spill]] = {
     "memory": lambda folder: MemorySpill(),
@@ -26,7 +27,9 @@ SMALL: dict[str, Callable[[Path], Spill]] = {
     "memory": lambda folder: MemorySpill(most=10),
     "directory": lambda folder: DirectorySpill(folder / "outputs", most_bytes=10),
 }
-shared_fixture = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+shared_fixture = settings(
+    max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
 any_text = st.text(st.characters()) | st.text(st.sampled_from("a\r\n\ud800\udc00\u2028é🙂\0"))
 
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 from fuzz.law import on_time
 from handrail.core.jsontext import JSONTextError, kind_of, parse, parse_lightly, parse_object, why_not_json
+from tests.examples import examples
 
 ACCEPTED = {
     "array_empty": "[]",
@@ -187,7 +188,7 @@ def test_whatever_json_writes_is_read_back_equal_and_is_not_odd(value: Any, asci
     assert why_not_json(value) is None
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.text(alphabet='{}[]":,\\u0aeE1-+. tfnrls\n') | st.text())
 def test_any_text_is_read_as_the_standard_library_reads_it_or_refused(text: str) -> None:
     try:

@@ -22,6 +22,7 @@ from handrail.core.redact import (
     secret_fields,
 )
 from tests.core.secret_samples import BESIDE, ORDINARY, SHAPES
+from tests.examples import examples
 
 PEM = "-----BEGIN {0}PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQ\nEFAASC-BKcw+/=\n-----END {0}PRIVATE KEY-----"
 SECRETS = SHAPES | {"key": PEM.format(""), "RSA key": PEM.format("RSA "), "OpenSSH key": PEM.format("OPENSSH ")}
@@ -141,7 +142,7 @@ def test_a_private_key_that_was_cut_is_masked_as_far_as_it_goes() -> None:
 
 
 @given(st.sampled_from([*SECRETS.values()]), st.data())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_a_secret_is_found_wherever_it_stands_in_a_value(secret: str, data: st.DataObject) -> None:
     canaries = st.sampled_from([secret, f"x {secret}", {secret: 1}, {"a": [secret, {"b": secret}]}, [(secret,)]])
     shapes = st.recursive(canaries | st.integers() | st.none() | st.text(max_size=5), lambda inner: (

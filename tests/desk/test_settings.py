@@ -17,6 +17,7 @@ from handrail.core.errors import UsageError
 from handrail.desk.views.settings_sections import config_sections
 from handrail.desk.views.values import SettingField, SettingsForm, SettingsPage
 from tests.desk.views_folder import CONFIG, ViewsFolder, call
+from tests.examples import examples
 
 KEY = "sk-" + "a1b2c3d4" * 4
 
@@ -330,7 +331,7 @@ async def test_a_hidden_value_that_became_a_path_is_not_shown(
     assert "swordfish" not in f"{form} {told}"
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.text(max_size=20), st.text(max_size=50), st.text("abcdef", min_size=12, max_size=20))
 def test_a_hidden_value_is_not_shown_whatever_stands_around_it(name: str, around: str, secret: str) -> None:
     options = {name: [f"{around}{secret}{around}"], "deep": {"er": secret}}

@@ -14,6 +14,7 @@ from hypothesis import given, settings, strategies as st
 from handrail.execute.concurrency import CallGate, ResourceLock
 from handrail.tools.definition import ToolDefinition
 from handrail.tools.tool import Tool
+from tests.examples import examples
 
 
 def reader(name: str = "read", concurrency: int | None = None) -> Tool:
@@ -292,7 +293,7 @@ class Script:
                     await turn()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.randoms(use_true_random=False), st.integers(1, 80))
 async def test_whatever_comes_leaves_or_is_cancelled_nothing_overlaps_and_nothing_is_left_held(
     chance: random.Random, steps: int

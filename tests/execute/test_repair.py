@@ -23,6 +23,7 @@ from handrail.execute.repair import (
     coerce_arguments,
     repair_arguments,
 )
+from tests.examples import examples
 
 REPAIRED: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ('```json\n{"a": 1}\n```', {"a": 1}, (FENCE,)),
@@ -145,7 +146,7 @@ def test_a_python_dict_is_read_as_it_was_written(value: dict[str, Any]) -> None:
     assert found[0] == value
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(json_objects, st.data())
 def test_a_cut_text_gives_nothing_that_was_not_written(value: dict[str, Any], data: st.DataObject) -> None:
     text = json.dumps(value)
@@ -156,7 +157,7 @@ def test_a_cut_text_gives_nothing_that_was_not_written(value: dict[str, Any], da
             assert isinstance(item, (dict, list)) or item == value[key]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.text(alphabet="{}[]\"':,`\\ \nabTruefalsNon01.-“”’"))
 def test_any_text_is_read_or_not_and_never_raises(text: str) -> None:
     found = repair_arguments(text)

@@ -24,6 +24,7 @@ from handrail.node.tokens.scope import Scope
 from handrail.node.tokens.signatures import Authenticator, sign_call
 from handrail.node.tokens.token import CapabilityToken, issue
 from handrail.testing.clock import FixedClock
+from tests.examples import examples
 from tests.node.tokens.signing_nodes import ADA, BOB, EVE, HOME, TokenIssuingNode, signed_by
 from tests.node.tokens.test_token import HEADER, made
 
@@ -263,7 +264,7 @@ def limits(scope: Scope) -> tuple[float, float]:
 
 
 @given(scopes, scopes)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_case_35_a_scope_within_another_allows_nothing_more(inner: Scope, outer: Scope) -> None:
     if inner.is_within(outer):
         assert allowed(inner) <= allowed(outer)
@@ -271,7 +272,7 @@ def test_case_35_a_scope_within_another_allows_nothing_more(inner: Scope, outer:
 
 
 @given(scopes, st.lists(scopes, min_size=1, max_size=6), st.lists(st.integers(1, 86_400), min_size=7, max_size=7))
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_case_35_no_way_of_passing_a_token_on_enlarges_what_it_allows(
     first: Scope, wanted: list[Scope], lives: list[int]
 ) -> None:

@@ -18,6 +18,7 @@ from handrail.models.bedrock.transport import BedrockTransport
 from handrail.models.codec_model import CodecModel
 from handrail.models.retry_policy import NO_RETRIES
 from handrail.models.transport import Endpoint
+from tests.examples import examples
 from tests.hostile.reply_corpus import CorpusStream, of_wires, streams
 from tests.hostile.reply_outcomes import ASKED, MODELS, Outcome, codec_of, cut, decoded, judge
 from tests.models.bedrock.botocore_checks import operation
@@ -83,13 +84,13 @@ def test_a_stream_gives_the_same_at_once_and_byte_by_byte(stream: CorpusStream) 
     assert read(stream, bytewise(stream.data)).same == at_once.same
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.sampled_from(HTTP), st.lists(st.integers(0, 4000), max_size=40))
 def test_any_chunking_gives_the_same_events_or_the_same_error(stream: CorpusStream, places: list[int]) -> None:
     assert read(stream, cut(stream.data, places)).same == read(stream, [stream.data]).same
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.sampled_from(CONVERSE), st.lists(st.integers(0, 2000), max_size=20))
 def test_any_chunking_of_frames_gives_the_same_events_or_the_same_error(
     stream: CorpusStream, places: list[int]

@@ -10,6 +10,7 @@ from hypothesis import given, settings, strategies as st
 from handrail import Executor, Policy, ToolCall
 from handrail.core.jsontext import parse_object
 from handrail.models.prompted.formats import FORMATS
+from tests.examples import examples
 from tests.hostile.prompted_corpus import Reply, replies
 from tests.hostile.prompted_outcomes import TOOLS, PromptedOutcome, pieces_of, read_prompted
 
@@ -50,7 +51,7 @@ def test_letter_by_letter_the_same_comes_of_it(reply: Reply) -> None:
     assert read_prompted(reply.format, text, cut=cut) == read_prompted(reply.format, [text], cut=cut)
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.sampled_from(replies()), st.sampled_from(sorted(FORMATS)), st.lists(st.integers(0, 400), max_size=20))
 def test_however_a_hostile_reply_is_cut_into_pieces_the_same_comes_of_it(
     reply: Reply, format: str, places: list[int]
@@ -61,7 +62,7 @@ def test_however_a_hostile_reply_is_cut_into_pieces_the_same_comes_of_it(
         assert read_prompted(asked, pieces_of(text, places)) == read_prompted(asked, [text])
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.sampled_from(replies()), st.integers(0, 400))
 def test_a_reply_that_the_token_limit_ends_anywhere_gives_no_call_that_the_whole_would_not(
     reply: Reply, place: int

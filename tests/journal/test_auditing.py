@@ -24,6 +24,7 @@ from handrail.journal.journal import JournalTiming, SqliteJournal
 from handrail.journal.keys import Signer, Verifier
 from handrail.journal.merkle import leaf_hash
 from handrail.journal.reader import JournalReader, erase
+from tests.examples import examples
 from tests.journal.event_samples import AT, finished, intended, settled, started, whole_run
 
 ENTRIES = 14
@@ -162,7 +163,7 @@ async def test_a_journal_that_is_written_meanwhile_is_audited_as_it_was_at_first
 
 @pytest.mark.requirement("nrv.proof")
 @given(tamper=st.sampled_from(TAMPERS), index=st.integers(0, ENTRIES - 1))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 def test_every_change_is_found_at_the_first_entry_that_is_bad(
     original: Path, tmp_path_factory: pytest.TempPathFactory, tamper: Tamper, index: int
 ) -> None:
@@ -303,7 +304,7 @@ def test_an_erased_body_is_counted_and_is_no_problem(copy: Path) -> None:
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_no_flipped_byte_of_the_file_crashes_an_audit(
     original: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:

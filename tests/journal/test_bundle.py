@@ -33,6 +33,7 @@ from handrail.journal.verifier import (
     run_extension,
 )
 from handrail.node.tokens.identity import public_key, to_base64
+from tests.examples import examples
 
 SIGNER = Signer.from_seed("example.org/journal", bytes(range(32)))
 OTHER = Signer.from_seed("example.org/journal", bytes(32))
@@ -203,7 +204,7 @@ def test_a_long_body_is_a_file_of_its_own(original: Path) -> None:
 
 
 @given(st.lists(st.tuples(st.text(max_size=20), st.sampled_from(OUTCOMES), st.booleans()), min_size=1, max_size=6))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_any_run_exports_and_verifies(calls: list[tuple[str, str, bool]]) -> None:
     journal, run = Journal(), "büro/run 7:%"
     for number, (text, outcome, elsewhere) in enumerate(calls):
@@ -276,7 +277,7 @@ JSON = st.recursive(
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_no_field_of_any_record_can_be_changed_added_or_removed(
     scratch: Path, original: Path, data: st.DataObject
 ) -> None:
@@ -295,7 +296,7 @@ def test_no_field_of_any_record_can_be_changed_added_or_removed(
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @pytest.mark.requirement("nrv.proof")
 def test_a_flipped_bit_anywhere_is_found_or_means_the_same(scratch: Path, original: Path, data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(["bundle.jsonl", "checkpoint", "attachments/010_call_settled.json"]))
@@ -311,7 +312,7 @@ def test_a_flipped_bit_anywhere_is_found_or_means_the_same(scratch: Path, origin
 
 
 @given(st.sampled_from(["bundle.jsonl", "checkpoint"]), st.binary(max_size=200), st.integers(0, 400), st.booleans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_garbage_gives_problems_and_never_a_traceback(
     scratch: Path, original: Path, name: str, noise: bytes, at: int, insert: bool
 ) -> None:

@@ -18,6 +18,7 @@ from handrail.core.redact import MASK, Secret, redact, redact_text
 from handrail.journal.entry import NO_PREVIOUS, body_data, body_digest, decode_event, draft, leaf_position, seal_entry
 from handrail.journal.escape import column, uncolumn
 from tests.core.secret_samples import BESIDE, SHAPES
+from tests.examples import examples
 from tests.journal.event_samples import any_text, events, finished, intended, settled, texts, values
 
 SALT = b"0123456789abcdef"
@@ -29,7 +30,7 @@ def written(event: Recorded) -> tuple[bytes, bytes | None]:
 
 
 @given(events(texts.filter(lambda text: redact_text(text) == text)))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_the_leaf_of_any_event_is_canonical_json(event: Recorded) -> None:
     leaf, _ = written(event)
     value = json.loads(leaf)
@@ -37,20 +38,20 @@ def test_the_leaf_of_any_event_is_canonical_json(event: Recorded) -> None:
 
 
 @given(events())
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 def test_any_event_comes_back_as_it_was(event: Recorded) -> None:
     leaf, data = written(event)
     assert repr(decode_event(leaf, data)) == repr(event)  # repr, since NaN is not equal to itself
 
 
 @given(values)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_any_value_makes_a_body_that_every_json_reader_can_read(value: Any) -> None:
     json.loads(body_data(value), parse_constant=pytest.fail)
 
 
 @given(any_text)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_any_text_fits_into_a_column_and_comes_back(text: str) -> None:
     column(text).encode()
     assert uncolumn(column(text)) == text
@@ -150,7 +151,7 @@ def test_an_entry_of_an_unknown_type_is_refused_with_the_type_and_what_to_do() -
 
 
 @given(st.binary(max_size=60))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_garbage_is_refused_and_never_crashes(data: bytes) -> None:
     with pytest.raises(JournalError):
         decode_event(data, None)

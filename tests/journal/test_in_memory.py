@@ -16,6 +16,7 @@ from handrail.journal import InMemoryJournal, SqliteJournal, Verifier, audit, ex
 from handrail.journal.reader import JournalReader, JournalRow
 from handrail.journal.verifier import check
 from tests.core.secret_samples import SHAPES
+from tests.examples import examples
 from tests.journal.event_samples import events as any_events, intended, settled, started, whole_run
 
 
@@ -50,7 +51,7 @@ async def test_entries_are_byte_for_byte_those_of_a_journal_on_disk(tmp_path: Pa
     assert await kept_in_memory(events) == await kept_on_disk(events, tmp_path / "journal.db")
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(events=st.lists(any_events(), max_size=4))
 def test_any_events_are_kept_as_on_disk(tmp_path_factory: pytest.TempPathFactory, events: list[Recorded]) -> None:
     path = tmp_path_factory.mktemp("journal") / "journal.db"

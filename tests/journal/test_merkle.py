@@ -10,6 +10,7 @@ from pymerkle import InmemoryTree
 
 from handrail.journal.merkle import Frontier, inclusion_proofs, leaf_hash, root
 from handrail.journal.verifier import included
+from tests.examples import examples
 
 CT_LEAVES = [
     bytes.fromhex(text)
@@ -47,7 +48,7 @@ def test_the_root_of_nothing_is_the_hash_of_nothing() -> None:
 
 
 @given(entries)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_roots_are_those_of_pymerkle(data: list[bytes]) -> None:
     oracle = InmemoryTree(algorithm="sha256")
     for item in data:
@@ -67,7 +68,7 @@ def test_inclusion_proofs_hold_the_hashes_that_pymerkle_gives(size: int) -> None
 
 
 @given(st.data())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_an_inclusion_proof_verifies_for_its_leaf_and_place_only(data: st.DataObject) -> None:
     size = data.draw(st.integers(1, 130))
     index = data.draw(st.integers(0, size - 1))
@@ -82,7 +83,7 @@ def test_an_inclusion_proof_verifies_for_its_leaf_and_place_only(data: st.DataOb
 
 
 @given(st.data())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_a_changed_inclusion_proof_does_not_verify(data: st.DataObject) -> None:
     size = data.draw(st.integers(2, 100))
     index = data.draw(st.integers(0, size - 1))
@@ -94,7 +95,7 @@ def test_a_changed_inclusion_proof_does_not_verify(data: st.DataObject) -> None:
 
 
 @given(st.integers(0, 200), st.integers(0, 50))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_saved_frontier_goes_on_where_it_was(before: int, after: int) -> None:
     leaves = hashes(before + after)
     frontier = Frontier()

@@ -14,6 +14,7 @@ from handrail.core.errors import BrokenProof, JournalError, UsageError
 from handrail.journal.keys import Signer, Verifier
 from handrail.journal.note import Checkpoint, open_note, sign, split_note
 from handrail.journal.verifier import parse_key, parse_note, verify_ed25519
+from tests.examples import examples
 
 # The example of Go's note package, which the format comes from.
 GO_PRIVATE = "PRIVATE+KEY+PeterNeumann+c74f20a3+AYEKFALVFGyNhPJEMzD1QIDr+Y7hfZx09iUvxdXHKDFz\n"
@@ -57,14 +58,14 @@ def test_a_private_key_written_by_go_signs_as_go_does(tmp_path: Path) -> None:
 
 
 @given(lines, st.integers(0, 2**63), st.binary(min_size=32, max_size=32), st.lists(lines, max_size=3))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_what_is_signed_is_what_is_opened(origin: str, size: int, root: bytes, extensions: list[str]) -> None:
     checkpoint = Checkpoint(origin, size, root, tuple(extensions))
     assert open_note(sign(checkpoint, SIGNER), [OTHER.verifier, SIGNER.verifier]) == checkpoint
 
 
 @given(st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_no_letter_of_a_note_can_be_changed(data: st.DataObject) -> None:
     note = sign(CHECKPOINT, SIGNER)
     at = data.draw(st.integers(0, len(note) - 1))
@@ -74,7 +75,7 @@ def test_no_letter_of_a_note_can_be_changed(data: st.DataObject) -> None:
 
 
 @given(st.text())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_any_other_text_is_a_broken_proof(text: str) -> None:
     with pytest.raises(BrokenProof):
         open_note(text, [SIGNER.verifier])
@@ -150,7 +151,7 @@ def test_a_text_that_is_no_verifier_key_is_refused(text: str) -> None:
 
 
 @given(st.text())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_any_text_is_a_verifier_key_or_refused(text: str) -> None:
     with pytest.raises(UsageError):
         Verifier.parse(text)
@@ -241,7 +242,7 @@ def test_the_stand_alone_ed25519_accepts_the_vectors_of_rfc_8032(public: str, me
 
 
 @given(st.binary(min_size=32, max_size=32), st.binary(max_size=64), st.integers(0, 511))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_the_stand_alone_ed25519_agrees_with_the_library(seed: bytes, message: bytes, bit: int) -> None:
     signer = Signer.from_seed("a", seed)
     public, signature = signer.verifier.public, signer.sign(message)
@@ -252,7 +253,7 @@ def test_the_stand_alone_ed25519_agrees_with_the_library(seed: bytes, message: b
 
 
 @given(st.binary(max_size=40), st.binary(max_size=70))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_the_stand_alone_ed25519_refuses_noise(public: bytes, signature: bytes) -> None:
     assert not verify_ed25519(public, b"message", signature)
     assert not verify_ed25519(public.ljust(32, b"\xff")[:32], b"message", signature.ljust(64, b"\xff")[:64])

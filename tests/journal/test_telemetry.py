@@ -12,6 +12,7 @@ from handrail.core.events import CallIntended, CallSettled, Event, Recorded, Tex
 from handrail.journal.journal import SqliteJournal
 from handrail.journal.reader import JournalReader
 from handrail.journal.telemetry import RING, EventRing, Telemetry, ToolTelemetry
+from tests.examples import examples
 from tests.journal.event_samples import events, finished, started
 
 
@@ -72,7 +73,7 @@ def test_a_call_at_work_is_picked_already() -> None:
 
 
 @given(st.lists(st.integers(0, 10**9), min_size=1, max_size=40))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_half_of_the_calls_took_no_longer_than_the_median_and_19_of_20_no_longer_than_p95(took: list[int]) -> None:
     events = [event for number, each in enumerate(took) for event in call(number, "read", took=each)]
     line = Telemetry.of(events).tool("read")
@@ -84,7 +85,7 @@ def test_half_of_the_calls_took_no_longer_than_the_median_and_19_of_20_no_longer
 
 
 @given(st.lists(events(), max_size=8))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_any_events_can_be_counted(found: list[Recorded]) -> None:
     answers = [event for event in found if isinstance(event, CallSettled)]
     lines = Telemetry.of(found).tools()

@@ -17,6 +17,7 @@ from hypothesis import given, settings, strategies as st
 from handrail import Executor, Policy, ToolCall, ToolError, ToolResult
 from handrail.library.probability import probability_ensemble
 from handrail.library.probability.families import FAMILIES, NAMES, make_distribution, parameters_of
+from tests.examples import examples
 
 
 async def result(tool: str, **arguments: Any) -> ToolResult:
@@ -215,7 +216,7 @@ def test_every_distribution_is_tried() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(p=st.floats(1e-6, 1 - 1e-6))
 def test_a_quantile_is_the_first_value_that_reaches_its_probability(name: Any, p: float) -> None:
     made = make_distribution(name, EXAMPLES[name])
@@ -304,7 +305,7 @@ def test_any_parameters_give_a_distribution_or_a_reason(name: Any, data: st.Data
 # ── dice and samples ────────────────────────────────────────────────────────────────
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.integers(1, 40), st.integers(1, 100), st.integers(-50, 50), st.data())
 async def test_dice_show_what_they_can_and_add_up(count: int, sides: int, modifier: int, data: st.DataObject) -> None:
     keep = data.draw(st.integers(1, count))
@@ -376,7 +377,7 @@ async def test_each_call_draws_anew_even_where_results_are_remembered_and_shared
     assert known[1].reused_from == "d0"
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(st.integers(), min_size=1, max_size=30), st.data())
 async def test_a_sample_holds_items_of_the_list_each_once(items: list[int], data: st.DataObject) -> None:
     count = data.draw(st.integers(1, len(items)))
@@ -437,7 +438,7 @@ async def test_one_value_has_no_spread() -> None:
     assert (told["sd"], told["skewness"], told["histogram"]) == (None, None, {"edges": [3, 3], "counts": [1]})
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(st.floats(-1e100, 1e100), min_size=1, max_size=50), st.integers(1, 20))
 async def test_any_numbers_can_be_described(values: list[float], bins: int) -> None:
     told = await ask("describe", values=values, bins=bins)

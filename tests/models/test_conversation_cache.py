@@ -26,6 +26,7 @@ from handrail.models.codec import Codec, WireRequest
 from handrail.models.conversation_cache import WrittenTurns, write_conversation
 from handrail.models.history import SystemTurn, Turn
 from handrail.models.openai_chat import OpenAIChatCodec
+from tests.examples import examples
 from tests.models.growing_conversations import ARTEFACTS, CLOCK, CODECS, ODD, GrowingScene, Step, steps
 
 every_codec = pytest.mark.parametrize("name", CODECS)
@@ -52,7 +53,7 @@ def rounds(count: int, id: Callable[[int], str] = "call_{}".format) -> tuple[Mes
     return tuple(found)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(steps())
 def test_a_conversation_that_grows_is_written_as_if_it_were_written_anew(taken: list[Step]) -> None:
     for name, (codec, model) in CODECS.items():
@@ -81,7 +82,7 @@ def test_runs_that_begin_the_same_share_it_and_go_their_own_ways(taken: list[Ste
                 assert (name, seen(grown)) == (name, seen(anew))
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(steps())
 def test_messages_and_tools_stay_as_they_are(taken: list[Step]) -> None:
     for name, (codec, model) in CODECS.items():

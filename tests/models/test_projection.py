@@ -22,6 +22,7 @@ from handrail.models.projection.rules import (
     OPENAI_STRICT,
     SchemaRules,
 )
+from tests.examples import examples
 from tests.models.schema_rule_checks import violations
 
 Schema = dict[str, Any]
@@ -323,7 +324,7 @@ _VALUES: st.SearchStrategy[Any] = st.recursive(
 )
 _ARGUMENTS = st.dictionaries(st.sampled_from([*_NAMES, "aa"]), _VALUES, max_size=3)
 _THOROUGH = settings(
-    max_examples=60,
+    max_examples=examples(60),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
 )

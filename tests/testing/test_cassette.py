@@ -29,6 +29,7 @@ from handrail.events import (
 from handrail.execute import MemorySpill
 from handrail.messages import Artefact, Citation, Media, Message, ServiceCall, Usage
 from handrail.testing import CassetteMismatch, MemoryJournal, ScriptedModel, ScriptFile, call, cassette, text
+from tests.examples import examples
 
 
 class Weather:
@@ -484,7 +485,7 @@ def test_a_file_that_is_no_cassette_is_a_mistake_with_its_path(tmp_path: Path) -
         raise NotImplementedError
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     said=st.text(),
     answer=st.text(),
@@ -536,7 +537,7 @@ def places(value: Any) -> list[tuple[Any, Any]]:
     return [each for key in keys for each in ((value, key), *places(value[key]))]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(data=st.data())
 def test_a_file_that_somebody_broke_is_told_and_never_crashes(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

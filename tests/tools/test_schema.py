@@ -15,6 +15,7 @@ from hypothesis import given, settings, strategies as st
 
 from handrail.core.errors import InvalidArguments, InvalidSchema
 from handrail.tools.schema.validator import SchemaBudget, Validator
+from tests.examples import examples
 
 WEATHER: dict[str, Any] = {
     "type": "object",
@@ -245,7 +246,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(json_values, st.sampled_from([WEATHER, TREE, fan_out(3, "anyOf"), {"not": {}}]))
 def test_problems_are_short_lines_for_any_value(value: Any, schema: dict[str, Any]) -> None:
     for problem in Validator(schema, "x").problems(value):

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from handrail.models.wire_events import END, WireEvent
+from tests.examples import examples
 from tests.wires.recording_player import FOLDER, Recording, play, recordings
 
 ALL = recordings()
@@ -57,7 +58,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=examples(120), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(data=st.data())
 def test_fields_that_nobody_knows_change_nothing_of_a_reply(data: st.DataObject) -> None:
     recording = data.draw(st.sampled_from(ANSWERED))
@@ -69,7 +70,7 @@ def test_fields_that_nobody_knows_change_nothing_of_a_reply(data: st.DataObject)
     assert _without(outcome) == recording.expected  # what the service's own tools gave is shown whole
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=examples(80), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(data=st.data())
 def test_events_that_nobody_knows_are_noticed_once_and_change_nothing_of_a_reply(data: st.DataObject) -> None:
     recording = data.draw(st.sampled_from([each for each in ANSWERED if each.streamed]))

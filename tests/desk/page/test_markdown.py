@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, Page
 from tests.desk.page.conftest import Engine
 from tests.desk.page.page_node import HOSTILE
 from tests.desk.page.page_sources import WEB
+from tests.examples import examples
 
 ELEMENTS = {
     *("h3", "h4", "h5", "h6", "p", "ul", "ol", "li", "pre", "code", "strong", "em", "del", "a", "blockquote", "hr"),
@@ -235,7 +236,7 @@ def _texts(strategy: st.SearchStrategy[str]) -> list[str]:
     found: list[str] = []
 
     @settings(
-        max_examples=150, database=None, derandomize=True, deadline=None, phases=[Phase.generate],
+        max_examples=examples(150), database=None, derandomize=True, deadline=None, phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(strategy)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from handrail.execute.dedupe.matching import call_digest
+from tests.examples import examples
 
 leaves = (
     st.none()
@@ -61,7 +62,7 @@ def test_arguments_that_went_over_the_wire_and_back_are_the_same_call(given_argu
     assert call_digest("tool", given_arguments) == call_digest("tool", json.loads(json.dumps(given_arguments)))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(arguments, arguments)
 def test_two_calls_have_one_key_exactly_if_their_arguments_are_equal_json(
     one: dict[str, Any], other: dict[str, Any]

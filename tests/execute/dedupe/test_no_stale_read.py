@@ -19,6 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from handrail.core.calls import ToolResult
 from handrail.execute.dedupe.create import ExactDeduplicator
 from handrail.execute.dedupe.reuse import CallReuse
+from tests.examples import examples
 
 RESOURCES = {"x": "x", "y": None}
 """The two cells. What a call for the second one touches cannot be told."""
@@ -142,4 +143,5 @@ class TwoCells(RuleBasedStateMachine):
 
 @pytest.mark.requirement("converser.deduplicator")
 def test_no_answer_is_older_than_its_question() -> None:
-    run_state_machine_as_test(TwoCells, settings=settings(max_examples=300, stateful_step_count=25, deadline=None))
+    tried = settings(max_examples=examples(300), stateful_step_count=25, deadline=None)
+    run_state_machine_as_test(TwoCells, settings=tried)

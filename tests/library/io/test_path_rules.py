@@ -14,6 +14,7 @@ from handrail.core.confirmation import Allow, Confirmation, Decision
 from handrail.desk.rule_offers import suggest_rules
 from handrail.execute.rules import Rule, Rules
 from handrail.library.io import IoSettings, io_ensemble
+from tests.examples import examples
 
 
 class Person:
@@ -212,7 +213,7 @@ async def test_nothing_that_climbs_is_ever_suggested(files: Files) -> None:
 names = st.sampled_from(["keep", "docs", "l", "hidden", "..", ".", "", "a.txt", "new", "deep"])
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(150))
 @given(st.lists(names, min_size=1, max_size=6).map("/".join), st.sampled_from(["", "work:", "notes:", "abs"]))
 async def test_no_spelling_of_a_path_changes_what_is_denied(tmp_path: Path, path: str, prefix: str) -> None:
     if not (tmp_path / "work").exists():

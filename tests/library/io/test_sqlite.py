@@ -14,6 +14,7 @@ from hypothesis import given, settings, strategies as st
 from handrail.core.errors import ToolError
 from handrail.library.io import IoLimits, IoSettings, io_ensemble
 from handrail.library.io.sqlite import sqlite_tools
+from tests.examples import examples
 from tests.library.io.io_calls import Scene
 
 pytestmark = pytest.mark.requirement("converser.standard-ensembles")
@@ -135,7 +136,7 @@ async def test_what_is_not_one_good_statement_is_told(tmp_path: Path, sql: str) 
     assert rows == [[3]]
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(sql=st.text(max_size=60), parameters=st.none() | st.lists(st.integers() | st.text() | st.none(), max_size=3))
 def test_any_statement_is_answered_or_refused(
     sql: str, parameters: list[Any] | None, tmp_path_factory: pytest.TempPathFactory

@@ -18,6 +18,7 @@ from handrail.node.bus.wire_codes import WIRE
 from handrail.node.server.envelope import envelope_from_headers, with_parsed_body
 from handrail.node.server.node import ServerLimits
 from handrail.node.tokens.signatures import Authenticator, as_headers, sign_call
+from tests.examples import examples
 from tests.node.server.http_node import CALL, NodeFixture, ask, call_headers, client, serving
 
 ENVELOPE = {"content-type": "application/vnd.hearthnet.call+json"}
@@ -327,7 +328,7 @@ async def test_a_mistake_of_ours_is_a_plain_500(caplog: pytest.LogCaptureFixture
 TEXT = st.text(st.characters(max_codepoint=255), max_size=20)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.binary(max_size=200), st.dictionaries(st.sampled_from(["depth", "within", "timeout-ms"]), TEXT))
 def test_whatever_comes_is_read_or_refused(raw: bytes, fields: dict[str, str]) -> None:
     headers = Headers({"x-hearthnet-capability": "a.b", **{f"x-hearthnet-{k}": v for k, v in fields.items()}})

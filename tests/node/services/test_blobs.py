@@ -13,6 +13,7 @@ from hypothesis import given, settings, strategies as st
 from handrail.core.errors import BusError
 from handrail.node.capability_bus import CapabilityBus
 from handrail.node.services.blobs import BlobService, BlobStore, cid_of
+from tests.examples import examples
 from tests.node.services.service_calls import ANNA, BEN, ask, refusal
 
 EMPTY = "blake3:af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"
@@ -148,7 +149,7 @@ async def test_blobs_are_there_after_a_restart_and_for_other_processes(tmp_path:
 
 
 @given(cid=st.text(max_size=80))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_no_name_leads_out_of_the_folder(tmp_path_factory: pytest.TempPathFactory, cid: str) -> None:
     store = BlobStore(tmp_path_factory.getbasetemp() / "any")
     try:

@@ -6,6 +6,7 @@ from hypothesis import given, settings, strategies as st
 
 from handrail.node.services.rag.chunks import DocumentChunk, split_into_chunks
 from handrail.node.services.rag.index import fuse_rankings
+from tests.examples import examples
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Zs", "Zl", "Zp"]), min_size=1, max_size=30)
 PAGES = st.lists(
@@ -17,7 +18,7 @@ PAGES = st.lists(
 
 
 @given(pages=PAGES, size=st.integers(40, 300), overlap=st.integers(0, 60))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_every_word_of_a_page_is_in_a_chunk_of_it_and_no_chunk_is_too_long(
     pages: list[str], size: int, overlap: int
 ) -> None:
@@ -30,7 +31,7 @@ def test_every_word_of_a_page_is_in_a_chunk_of_it_and_no_chunk_is_too_long(
 
 
 @given(words=st.lists(st.text("abcdefgh", min_size=1, max_size=9), max_size=120), size=st.integers(20, 80))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_without_overlap_the_chunks_joined_are_the_text(words: list[str], size: int) -> None:
     page = ". ".join(words)
 

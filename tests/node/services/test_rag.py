@@ -19,6 +19,7 @@ from handrail.node.services.rag.index import DocumentIndex
 from handrail.node.services.rag.service import RagService
 from handrail.sessions.store.embedding import WordLlamaEmbedder
 from handrail.testing.embedding import WordEmbedder
+from tests.examples import examples
 from tests.node.services.pdf_documents import bomb, locked, pdf
 from tests.node.services.service_calls import ANNA, TESS, ask, refusal
 
@@ -328,7 +329,7 @@ HOSTILE = st.one_of(
 
 
 @given(query=HOSTILE)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_no_query_breaks_the_syntax_of_the_index(shelf: DocumentIndex, query: str) -> None:
     from handrail.node.services.rag.chunks import DocumentChunk
     from handrail.node.services.rag.index import ChunkFilter, NewDocument

@@ -10,6 +10,7 @@ from hypothesis import given, settings, strategies as st
 from handrail.core.errors import UsageError
 from handrail.sandbox.monty import MontySandbox
 from handrail.sandbox.monty.dumps import MontyState, seal_dump, unseal_dump
+from tests.examples import examples
 
 KEY = b"k" * 32
 STATE = MontyState(heap=b"heap" * 20, version="1", feeds=3, cells={1: 1}, number=1, names={"x": "int"})
@@ -71,7 +72,7 @@ async def test_a_dump_of_another_monty_is_refused(sandbox: MontySandbox) -> None
         await (await sandbox.repl()).load(seal_dump(STATE, KEY))
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(at=st.integers(min_value=0), flip=st.integers(1, 255))
 def test_any_changed_byte_is_refused(at: int, flip: int) -> None:
     sealed = bytearray(seal_dump(STATE, KEY))

@@ -33,6 +33,7 @@ from handrail.sessions.store.content import ContentError
 from handrail.sessions.store.conversations import ConversationMatch, ConversationStore
 from handrail.testing.clock import FixedClock
 from handrail.testing.ids import CountedIds
+from tests.examples import examples
 
 SIX = Conversation(
     (
@@ -379,7 +380,7 @@ SURROGATES = st.text(st.characters(categories=["Cs"]) | st.characters(), max_siz
 
 
 @pytest.mark.requirement("converser.canisters")
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(MESSAGES, max_size=5), st.lists(MESSAGES, max_size=3), st.integers(0, 5))
 def test_whatever_was_saved_comes_back_also_after_a_change(
     first: list[Message], more: list[Message], keep: int
@@ -393,7 +394,7 @@ def test_whatever_was_saved_comes_back_also_after_a_change(
         assert ConversationStore(folder).load("c") == store.load("c") == said
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(SURROGATES, SURROGATES)
 def test_text_that_is_not_valid_unicode_is_kept_and_titles_are_valid_toml(said: str, title: str) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -15,6 +15,7 @@ from handrail import Conversation, ToolCall, ToolResult
 from handrail.core.messages import AssistantMessage, InvocationMessage, Media, Message, ResultMessage, Text, UserMessage
 from handrail.sessions.store.conversations import ConversationStore, find_matches
 from handrail.sessions.store.message_lines import pack_message
+from tests.examples import examples
 
 PATIENCE = 20
 TEXTS = st.text(alphabet='aAbBßsSKk ,:"\\{}[]\n\té\u2028\U0001f600', max_size=8) | st.just("ab" * 600)
@@ -29,7 +30,7 @@ MESSAGES: st.SearchStrategy[Message] = st.one_of(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(MESSAGES, max_size=5), TEXTS.filter(bool))
 def test_it_finds_what_a_look_at_every_message_finds(messages: list[Message], words: str) -> None:
     contents: dict[str, bytes] = {}

@@ -17,6 +17,7 @@ from handrail.tools.files.build import build_tool
 from handrail.tools.files.command_handler import CommandHandler
 from handrail.tools.files.load import load_tool
 from handrail.tools.tool import Tool
+from tests.examples import examples
 from tests.tools.files.tool_file_calls import call, texts, written
 
 
@@ -97,7 +98,7 @@ async def test_no_argument_is_ever_read_as_a_command(text: str) -> None:
     assert await call(command(["printf", "%s|", "{text}", "x{text}"], texts("text")), text=text) == f"{text}|x{text}|"
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0")).filter(lambda text: not text.startswith("-")))
 def test_every_text_reaches_the_program_as_it_is(text: str) -> None:
     tool = command(["printf", "%s", "{text}"], texts("text"))

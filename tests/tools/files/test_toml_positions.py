@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given, settings, strategies as st
 
 from handrail.tools.files.toml_positions import line_of_key, toml_layout
+from tests.examples import examples
 
 DOCUMENT = '''\
 # a comment with key = 1
@@ -164,7 +165,7 @@ class Writer:
                 self.text += str(value).lower()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(tables, st.data())
 def test_the_line_found_holds_the_key_however_the_document_is_written(
     table: dict[str, Any], data: st.DataObject

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from handrail.tools.schema.validator import Validator
 from handrail.tools.types.converters import converter
 from handrail.tools.types.schema import schema_of
+from tests.examples import examples
 from tests.tools.types import type_samples
 
 Pair = tuple[Any, st.SearchStrategy[Any]]
@@ -61,7 +62,7 @@ def _nest(inner: st.SearchStrategy[Pair]) -> st.SearchStrategy[Pair]:
 _PAIRS: st.SearchStrategy[Pair] = st.recursive(st.sampled_from(_LEAVES), _nest, max_leaves=4)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_a_value_of_a_type_is_accepted_and_converts(data: st.DataObject) -> None:
     annotation, values = data.draw(_PAIRS)
@@ -92,7 +93,7 @@ _ANNOTATIONS = st.sampled_from(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(_ANNOTATIONS, _JSON)
 def test_whatever_the_schema_accepts_converts(annotation: Any, value: Any) -> None:
     if not Validator(schema_of(annotation), "generated").problems(value):
