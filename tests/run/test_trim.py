@@ -168,7 +168,11 @@ def test_trimming_again_changes_nothing_and_the_newest_good_answer_of_each_call_
 
     assert trimmed(once, rules) == once
     assert len(once) == len(said)
-    last_good = {repr(call): str(number) for number, call in enumerate(calls) if number not in failed}
+    last_good = {
+        repr((name, sorted(arguments.items()))): str(number)
+        for number, (name, arguments) in enumerate(calls)
+        if number not in failed
+    }
     later_writes = {call[1]["path"]: number for number, call in enumerate(calls) if call[0] != "list_folder"}
     for call, number in ((calls[int(id)], id) for id in last_good.values()):
         if call[0] == "list_folder" or later_writes[call[1]["path"]] == int(number):
