@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -106,6 +109,28 @@ def test_the_run_of_an_agent_stands_below_the_call_in_one_record_that_verifies(t
     assert report.ok
     assert tags[0] == "run.started" and tags[-1] == "run.finished"
     assert tags.count("reply.given") == 2 and "call.settled" in tags
+
+
+def test_a_proof_bundle_has_the_runs_of_agents_below_and_its_verifier_covers_them(tmp_path: Path) -> None:
+    with Session(delegating(), tools=[researcher().as_tool()], journal=tmp_path / "journal.db") as session:
+        session.ask("Where is the treaty?")
+        bundle = session.proof.export(tmp_path / "bundle")
+
+    def verified() -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, str(bundle / "verify.py")]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    below = bundle / "below" / "001" / "bundle.jsonl"
+    assert verified().returncode == 0
+    assert f'"run":"{session_run(bundle)}.c1"' in below.read_text().replace(" ", "")
+    below.write_text(below.read_text().replace("box 7", "box 8"))
+    told = verified()
+    assert (told.returncode, "below/001" in told.stdout) == (1, True)
+
+
+def session_run(bundle: Path) -> str:
+    first: dict[str, str] = json.loads((bundle / "bundle.jsonl").read_text().splitlines()[0])
+    return first["run"]
 
 
 def test_a_stream_says_which_agent_speaks() -> None:

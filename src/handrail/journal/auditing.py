@@ -12,6 +12,7 @@ make the change good.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from msgspec import Struct
 
 from handrail.core.errors import BrokenProof, JournalError
 from handrail.core.events import CallAmended
+from handrail.core.ids import run_and_above
 from handrail.journal.audit_checks import AuditWalk, ProofProblem
 from handrail.journal.bundle import BundleEntry, write_bundle
 from handrail.journal.entry import body_digest, leaf_position
@@ -28,7 +30,7 @@ from handrail.journal.keys import Signer, Verifier
 from handrail.journal.merkle import inclusion_proofs, leaf_hash, root
 from handrail.journal.note import Checkpoint, open_note, sign
 from handrail.journal.reader import JournalReader, JournalRow
-from handrail.journal.verifier import included, run_extension
+from handrail.journal.verifier import BELOW, included, run_extension
 
 _STRIDE = 1000
 """Entries between two words on how far an audit is."""
@@ -207,6 +209,8 @@ def _is_answer(entry: JournalRow) -> bool:
 def export_run(path: AnyJournal, run: str, folder: str | Path, *, signer: Signer | None = None) -> Path:
     """Write a run as a proof bundle, under a new checkpoint that says how many entries it has.
 
+    Each run that its calls began, as those of agents, is a bundle in its folder `below`.
+
     Raises:
         JournalError: There is no such run, or the journal cannot be read.
         BrokenProof: The journal was changed.
@@ -215,21 +219,34 @@ def export_run(path: AnyJournal, run: str, folder: str | Path, *, signer: Signer
     with _opened(path) as reader:
         _check(reader)
         signer = signer or reader.signer()
-        entries = list(reader.entries(run))
-        if not entries:
+        names = [each.run for each in reader.runs() if run in run_and_above(each.run)]
+        if run not in names:
             raise JournalError(f"the journal {str(reader.path)!r} has no run {run!r}")
-        size, note = _sign(reader, signer, run_extension(run, len(entries)))
-        proofs = inclusion_proofs(reader.hashes(size), [entry.seq for entry in entries], size)
-    return write_bundle(
-        Path(folder),
-        run=run,
-        entries=[
-            BundleEntry(entry.seq, entry.leaf, tuple(proof), entry.salt, entry.data)
-            for entry, proof in zip(entries, proofs, strict=True)
-        ],
-        checkpoint_note=note,
-        verifier_key=signer.verifier_key,
-    )
+        runs = {name: list(reader.entries(name)) for name in sorted(names, key=lambda name: name != run)}
+        hashes = reader.hashes()
+        size, top = len(hashes), root(hashes)
+        proofs = iter(inclusion_proofs(hashes, [each.seq for entries in runs.values() for each in entries], size))
+        origin = reader.origin
+    target = Path(folder)
+    made = False
+    try:
+        for number, (name, entries) in enumerate(runs.items()):
+            checkpoint = Checkpoint(origin, size, top, (run_extension(name, len(entries)),))
+            write_bundle(
+                target / BELOW / f"{number:03d}" if number else target,
+                run=name,
+                entries=[
+                    BundleEntry(each.seq, each.leaf, tuple(next(proofs)), each.salt, each.data) for each in entries
+                ],
+                checkpoint_note=sign(checkpoint, signer),
+                verifier_key=signer.verifier_key,
+            )
+            made = True
+    except BaseException:
+        if made:  # it appears with everything below it, or not at all
+            shutil.rmtree(target, ignore_errors=True)
+        raise
+    return target
 
 
 def _check(reader: JournalReader) -> None:

@@ -169,6 +169,10 @@ def attachment_name(leaf: dict[str, Any]) -> str:
     return f"attachments/{take_count(leaf, 'n'):03d}_{kind}.json"
 
 
+BELOW = "below"
+"""The folder in a bundle with the bundles of the runs that its calls began."""
+
+
 def run_extension(run: str, count: int) -> str:
     """The line of a checkpoint that fixes how many entries a run has, so that a cut tail shows."""
     return f"handrail-run {quote(run, safe=':/@')} {count}"
@@ -585,6 +589,12 @@ def check(folder: Path, key: "str | None" = None) -> BundleReport:
     walk.finish(note.entries if note else None)
     if note and first:
         walk.attempt("first line", compare, first, walk.header(note, first, named), "the checkpoint and the entries")
+    for below in _folders(folder / BELOW):
+        found = check(below, key)
+        where = f"{BELOW}/{below.name}"
+        if not found.run.startswith(f"{run}."):
+            walk.problems.append(BundleProblem(where, f"is of the run {show(found.run)}, which this one did not begin"))
+        walk.problems += [BundleProblem(f"{where}, {each.where}", each.what) for each in found.problems]
     return BundleReport(
         run=str(run),
         origin=note.origin if note else "",
@@ -595,6 +605,10 @@ def check(folder: Path, key: "str | None" = None) -> BundleReport:
         key_given=key is not None,
         problems=tuple(walk.problems),
     )
+
+
+def _folders(path: Path) -> "list[Path]":
+    return sorted(each for each in path.iterdir() if each.is_dir()) if path.is_dir() else []
 
 
 def _file(path: Path) -> Path:
