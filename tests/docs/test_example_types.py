@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -98,6 +99,21 @@ def test_pyright_accepts_every_example(programs: list[Program], tmp_path: Path) 
     )
 
 
+def test_pyright_knows_the_type_of_every_public_name(tmp_path: Path) -> None:
+    names = set((ROOT / "tests" / "public_names.txt").read_text(encoding="utf-8").split())
+
+    # This reads the package as one that is installed, and looks for it where the first Python on the PATH does.
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
+    said = _pyright("--verifytypes", "handrail", "--ignoreexternal", cwd=tmp_path, PATH=path)
+
+    known = {
+        each["name"]: each["isTypeKnown"] and not each["isTypeAmbiguous"]
+        for each in said["typeCompleteness"]["symbols"]
+    }
+    assert names - known.keys() == set()
+    assert sorted(name for name in names if not known[name]) == []
+
+
 def _compare(programs: list[Program], found: Iterable[tuple[str, int, str]]) -> None:
     """Fail unless the mistakes of the wrong page are all that was found."""
     sources = {program.path.as_posix(): program.source for program in programs}
@@ -106,11 +122,12 @@ def _compare(programs: list[Program], found: Iterable[tuple[str, int, str]]) -> 
     assert sorted({place for place, _ in told}) == MISTAKES
 
 
-def _pyright(*arguments: str) -> dict[str, Any]:
+def _pyright(*arguments: str, cwd: Path = ROOT, **variables: str) -> dict[str, Any]:
     """What pyright says; it is the one of our environment and fetches nothing, as Node is installed there too."""
     done = subprocess.run(
         [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--outputjson", *arguments],
-        cwd=ROOT,
+        cwd=cwd,
+        env={**os.environ, **variables},
         capture_output=True,
         text=True,
         check=False,

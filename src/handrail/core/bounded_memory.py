@@ -50,7 +50,7 @@ class BoundedMemory(Generic[K, V]):
         self._keep_newest = keep_newest
         self._on_forget = on_forget
         self._entries: OrderedDict[K, _Entry[V]] = OrderedDict()
-        self.weight = 0
+        self.weight: int = 0
 
     def __len__(self) -> int:
         return len(self._entries)

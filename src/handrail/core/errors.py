@@ -88,7 +88,7 @@ class DuplicateTool(UsageError):
         of, by = (f" of {source}", f" by {other}") if source != other else ("", "")
         super().__init__(f"tool {name!r}{of} {what}{by}; rename one, or give its group a prefix")
         self.name = name
-        self.taken = taken or name
+        self.taken: str = taken or name
         self.source = source
         self.other = other
 
@@ -206,7 +206,7 @@ class ToolFailed(HandrailError):
         super().__init__(f"tool {tool!r} failed ({outcome}): {message}")
         self.tool = tool
         self.outcome = outcome
-        self.arguments = {} if arguments is None else arguments
+        self.arguments: dict[str, Any] | str = {} if arguments is None else arguments
         """What the tool was called with; secrets are masked."""
 
 
@@ -258,7 +258,7 @@ class InvalidAnswer(ModelError):
     code = "invalid_answer"
 
     def __init__(self, problems: Iterable[str], text: str = "", *, tries: int = 1) -> None:
-        self.problems = tuple(redact_text(each) for each in problems)
+        self.problems: tuple[str, ...] = tuple(redact_text(each) for each in problems)
         """What was wrong with the last answer, one sentence each."""
         self.text = text
         """The last answer as the model gave it."""
@@ -362,7 +362,7 @@ class ToolError(Exception):
             code, message = self.outcome, code
         super().__init__(message or code)
         self.code = code
-        self.message = message or code
+        self.message: str = message or code
 
 
 class _OutcomeError(ToolError):
@@ -373,34 +373,34 @@ class _OutcomeError(ToolError):
 
 
 class UnknownTool(_OutcomeError):
-    outcome = "unknown_tool"
+    outcome: ClassVar[Outcome] = "unknown_tool"
 
     def __init__(self, name: str, near: Sequence[str] = ()) -> None:
         hint = f"; did you mean {', '.join(map(repr, near))}?" if near else ""
         super().__init__(f"Tool {name!r} not found{hint}")
         self.name = name
-        self.near = tuple(near)
+        self.near: tuple[str, ...] = tuple(near)
 
 
 class InvalidArguments(_OutcomeError):
-    outcome = "invalid_arguments"
+    outcome: ClassVar[Outcome] = "invalid_arguments"
 
     def __init__(self, problems: str | Iterable[str]) -> None:
         said = (problems,) if isinstance(problems, str) else problems
-        self.problems = tuple(redact_text(each) for each in said)
+        self.problems: tuple[str, ...] = tuple(redact_text(each) for each in said)
         super().__init__("invalid_arguments: " + "; ".join(self.problems))
 
 
 class Forbidden(_OutcomeError):
-    outcome = "forbidden"
+    outcome: ClassVar[Outcome] = "forbidden"
 
 
 class Denied(_OutcomeError):
-    outcome = "denied"
+    outcome: ClassVar[Outcome] = "denied"
 
 
 class NeedsConfirmation(_OutcomeError):
-    outcome = "needs_confirmation"
+    outcome: ClassVar[Outcome] = "needs_confirmation"
 
     def __init__(self, tool: str, request: str) -> None:
         super().__init__(f"{tool!r} changes something and waits for a person to confirm it (request {request})")
@@ -408,19 +408,19 @@ class NeedsConfirmation(_OutcomeError):
 
 
 class TimedOut(_OutcomeError):
-    outcome = "timeout"
+    outcome: ClassVar[Outcome] = "timeout"
 
 
 class Cancelled(_OutcomeError):
-    outcome = "cancelled"
+    outcome: ClassVar[Outcome] = "cancelled"
 
 
 class InDoubt(_OutcomeError):
-    outcome = "in_doubt"
+    outcome: ClassVar[Outcome] = "in_doubt"
 
 
 class LimitReached(_OutcomeError):
-    outcome = "limit"
+    outcome: ClassVar[Outcome] = "limit"
 
 
 INVALID_OUTPUT = "invalid_output"

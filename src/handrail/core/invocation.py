@@ -51,12 +51,12 @@ class Invocation(Generic[Deps_co]):
         nested: Nested | None = None,
         begin_run: BeginRun | None = None,
     ) -> None:
-        self.call = call
-        self.arguments = arguments
-        self.context = context
-        self.idempotency_key = idempotency_key
+        self.call: ToolCall = call
+        self.arguments: dict[str, Any] = arguments
+        self.context: Context = context
+        self.idempotency_key: str = idempotency_key
         """The same for every attempt at this call and for no other: pass it on to services that take one."""
-        self.locations = locations
+        self.locations: Mapping[str, Location | None] = locations
         """Where paths among the arguments led when the call was decided on. A handler that finds them elsewhere when
         it opens them refuses the call. Empty where nothing was decided."""
         self._report = report

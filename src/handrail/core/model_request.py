@@ -40,7 +40,7 @@ class ModelScratch:
     __slots__ = ("base", "kept")
 
     def __init__(self, base: ModelScratch | None = None) -> None:
-        self.base = base
+        self.base: ModelScratch | None = base
         self.kept: dict[Any, Any] = {}
 
     def __eq__(self, other: object) -> bool:

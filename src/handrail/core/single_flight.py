@@ -25,7 +25,7 @@ class Flight(Generic[K, T]):
         self._key = key
         self._over: asyncio.Future[None] | None = None
         """It is made for the first who waits; most flights have nobody."""
-        self.note = note
+        self.note: Any = note
         """What its leader says of it to those who come later."""
         self.outcome: tuple[T] | Exception | None = None
         """None if its leader was cancelled, or shares nothing."""

@@ -35,7 +35,7 @@ class CallGate:
     """Lets calls in, in the order they came."""
 
     def __init__(self, concurrency: int) -> None:
-        self.all = asyncio.Semaphore(concurrency)
+        self.all: asyncio.Semaphore = asyncio.Semaphore(concurrency)
         self.waiting: set[GateEntry] = set()
         """Those that hold something and wait for a place among all calls."""
         self._tools: dict[tuple[str, int], ConcurrencySlots] = {}
@@ -87,7 +87,7 @@ class GateEntry:
         self._lock: ResourceLock | None = None
         self._placed = False
         """Whether it has a place among all calls."""
-        self.above = tuple(each for each in held if isinstance(each, GateEntry)) if held else ()
+        self.above: tuple[GateEntry, ...] = tuple(each for each in held if isinstance(each, GateEntry)) if held else ()
         """The calls that it is made in, the outermost first: they end after it."""
         self.waits: dict[ResourceLock, int] = {}
         """The lines in which it waits, or calls made in it do, and how many of them."""

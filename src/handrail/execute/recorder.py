@@ -19,8 +19,8 @@ class RunRecorder:
     __slots__ = ("_clock", "_emit", "_journal", "ledger", "new_id")
 
     def __init__(self, ledger: CallLedger, journal: Journal | None, clock: Clock, new_id: NewId, emit: Emit) -> None:
-        self.ledger = ledger
-        self.new_id = new_id
+        self.ledger: CallLedger = ledger
+        self.new_id: NewId = new_id
         self._journal = journal
         self._clock = clock
         self._emit = emit

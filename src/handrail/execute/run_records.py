@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from weakref import WeakValueDictionary
 
 from handrail.core.context import Context
@@ -21,11 +22,11 @@ class RunRecords:
     """
 
     def __init__(self, tools: RegisteredTools, journal: Journal | None, clock: Clock, new_id: NewId) -> None:
-        self.tools = tools
+        self.tools: RegisteredTools = tools
         """What runs that begin now may call. A run keeps those that it began with."""
-        self.default_run = new_id("run")
+        self.default_run: str = new_id("run")
         """The run of calls whose context names none."""
-        self.now = clock.now
+        self.now: Callable[[], int] = clock.now
         self._journal = journal
         self._clock = clock
         self._new_id = new_id

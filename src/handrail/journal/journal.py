@@ -83,8 +83,8 @@ class SqliteJournal:
         publish: Callable[[str], None] | None,
         random: Callable[[int], bytes],
     ) -> None:
-        self.path = writer.path
-        self.verifier_key = writer.signer.verifier_key
+        self.path: Path = writer.path
+        self.verifier_key: str = writer.signer.verifier_key
         self._writer = writer
         self._now = clock.monotonic
         self._checkpoint_every = checkpoint_every

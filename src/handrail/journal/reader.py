@@ -66,7 +66,7 @@ class JournalReader:
     """
 
     def __init__(self, path: str | Path, *, still: bool = False) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
         self._connection = connect_existing(self.path, "ro")
         self._signer: Signer | None = None
         if still:

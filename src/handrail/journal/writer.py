@@ -56,12 +56,12 @@ class JournalWriter:
         self.signer = signer
         self.failure: JournalError | None = None
         """Set once the file can no longer be trusted to hold what it was given. There is no way back."""
-        self.pages = 0
+        self.pages: int = 0
         """Roughly how many pages of the write-ahead log wait to be moved into the file."""
-        self.run_ended = False
+        self.run_ended: bool = False
         """Whether a run has ended that no checkpoint covers yet."""
-        self.size = 0
-        self.unsigned = 0
+        self.size: int = 0
+        self.unsigned: int = 0
         """How many entries no checkpoint covers yet."""
         self._connection = connection
         self._files = JournalFileWatch(path)

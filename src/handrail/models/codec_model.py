@@ -62,7 +62,7 @@ class CodecModel:
         server is asked once for the text format in which the model writes calls, before tools are first prompted.
         """
         self.name = model
-        self.provider = provider or codec.provider
+        self.provider: str = provider or codec.provider
         self._codec = codec
         self._transport = transport
         self._endpoint = endpoint
@@ -70,7 +70,7 @@ class CodecModel:
         self._retry = retry
         self._profile = profile
         known = profile or getattr(codec, "profile", None)
-        self.takes_tools = known is None or known.tools != "none"
+        self.takes_tools: bool = known is None or known.tools != "none"
         self._holds_schema = known is not None and known.response_format == "json_schema"
         self._schema_beside_tools = known is not None and known.schema_beside_tools
         self._clock = clock

@@ -41,10 +41,10 @@ class FailoverModel:
     def __init__(self, models: Sequence[Model], *, rest: float = 30.0, clock: Clock = SystemClock()) -> None:
         if not models:
             raise UsageError("a failover needs at least one model")
-        self.name = " or ".join(dict.fromkeys(model.name for model in models))
-        self.provider = provider_of(models[0])
-        self.writes_code = writes_code(models[0])
-        self.takes_tools = all(map(takes_tools, models))  # each of them is held to its request by itself
+        self.name: str = " or ".join(dict.fromkeys(model.name for model in models))
+        self.provider: str | None = provider_of(models[0])
+        self.writes_code: bool = writes_code(models[0])
+        self.takes_tools: bool = all(map(takes_tools, models))  # each of them is held to its request by itself
         self._models = tuple(models)
         self._rest = rest
         self._clock = clock

@@ -104,11 +104,11 @@ class CapabilityBus(ClosedOnExit):
         self._clock = clock or SystemClock()
         self._new_id = new_id
         self.max_depth = max_depth
-        self.registry = CapabilityRegistry()
-        self.schema = CapabilitySchemas()
+        self.registry: CapabilityRegistry = CapabilityRegistry()
+        self.schema: CapabilitySchemas = CapabilitySchemas()
         self.listeners: list[Callable[[CallTraceEvent], None]] = []
         """Told of every call that has ended."""
-        self.under_way = 0
+        self.under_way: int = 0
         """Calls that have not ended."""
         self._idle = asyncio.Event()
         self._traces = TraceRing(ring)

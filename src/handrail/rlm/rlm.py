@@ -132,7 +132,7 @@ class RLM(Closable):
             state=None if state is None else Path(state),
             **of_runs,
         )
-        self.portal = LazyPortal()
+        self.portal: LazyPortal = LazyPortal()
         self._kept: PersistentRun | None = None
         self._opening = asyncio.Lock()
         if logger is not None:

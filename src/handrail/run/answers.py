@@ -126,7 +126,7 @@ class RunAnswer(Generic[T]):
         self._alone = alone
         self._keeps_choice = True
         """Whether the model calls the tool that it is told to call, as far as is known."""
-        self.refused = 0
+        self.refused: int = 0
 
     @property
     def offers(self) -> tuple[ToolOffer, ...]:

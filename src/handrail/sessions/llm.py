@@ -53,8 +53,8 @@ class LLM(Closable):
         check_model(model)
         check_keyword_names("LLM", settings, CallSettings.__annotations__)
         self.model = model
-        self.settings = _checked(settings)
-        self.portal = LazyPortal()
+        self.settings: RequestSettings = _checked(settings)
+        self.portal: LazyPortal = LazyPortal()
         self.valid: tuple[tuple[str, ...], ...] = ()
         """Lists of patterns, as `io:read_*`; each must cover a tool for it to be valid for this model."""
 

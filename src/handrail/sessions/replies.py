@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator
 from typing import Any, Generic, Self, TypeVar
 
 from msgspec import Struct
@@ -45,7 +45,7 @@ class AsyncSessionStream(Generic[T]):
             replies.append(await work(emit))
 
         # The generator does not know this object: a stream that nobody holds any more ends at once.
-        self.events = stream_emitted(run)
+        self.events: AsyncGenerator[Event, None] = stream_emitted(run)
         self._replies = replies
 
     @property
@@ -91,7 +91,7 @@ class SessionStream(Generic[T]):
 
     def __init__(self, stream: AsyncSessionStream[T], portal: LazyPortal) -> None:
         self._stream = stream
-        self.events = portal.iterate(stream.events)
+        self.events: Generator[Event, None, None] = portal.iterate(stream.events)
 
     @property
     def reply(self) -> SessionReply[T]:

@@ -206,8 +206,8 @@ class Session(Closable, Generic[Deps]):
         )
         self._new_id = options.get("new_id", new_id)
         self._clock = options.get("clock", SystemClock())
-        self.id = self._new_id("conversation")
-        self.conversation = Conversation()
+        self.id: str = self._new_id("conversation")
+        self.conversation: Conversation = Conversation()
         if system_prompt is not None:
             self.conversation = self.conversation.supervised(system_prompt, self._clock.now())
         self._checkpoints: list[int] = []
@@ -215,8 +215,8 @@ class Session(Closable, Generic[Deps]):
 
     def _begin(self) -> None:
         """With nothing opened yet."""
-        self.llm = self._provider if isinstance(self._provider, LLM) else LLM(self._provider)
-        self.portal = self.llm.portal
+        self.llm: LLM = self._provider if isinstance(self._provider, LLM) else LLM(self._provider)
+        self.portal: LazyPortal = self.llm.portal
         self._engine: SessionEngine | None = None
         self._opening = asyncio.Lock()
         self._finalizer: weakref.finalize[..., Session[Deps]] | None = None

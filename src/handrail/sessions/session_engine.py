@@ -107,7 +107,7 @@ class SessionEngine:
         """The journal and the ensembles that this uses with others, or alone."""
         options = setup.options
         parts: dict[str, Any] = {key: value for key, value in options.items() if key in _PARTS}
-        self.executor = Executor(
+        self.executor: Executor = Executor(
             tools, approver=setup.approver, journal=journal, deps=setup.deps, deps_type=setup.deps_type, **parts
         )
         self._code = (
@@ -126,7 +126,7 @@ class SessionEngine:
             programs=self._programs(setup),
             team=None if setup.agent is None else setup.agent.as_team(),
         )
-        self.context = replace(options.get("context", Context()), run=run)
+        self.context: Context = replace(options.get("context", Context()), run=run)
 
     def _programs(self, setup: SessionSetup) -> Programs:
         if self._code is not None:

@@ -95,8 +95,8 @@ class Cassette:
         if not all(text and label for text, label in replace.items()):
             raise UsageError("replace has a text, and what stands for it, for each pair; neither is empty")
         self.name = name
-        self.path = folder / f"{name}.json"
-        self.is_recording = False
+        self.path: Path = folder / f"{name}.json"
+        self.is_recording: bool = False
         """Whether models and tools are really used in this block."""
         self._mode = mode
         self._replace = dict(replace)

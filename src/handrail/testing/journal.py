@@ -20,7 +20,7 @@ class MemoryJournal:
         self.durable: list[bool] = []
         """For each event, whether its caller waited for the disk."""
         self.fail_at = fail_at
-        self.closed = False
+        self.closed: bool = False
         self._leases: set[str] = set()
         self._answered = asyncio.Event()
 

@@ -79,7 +79,7 @@ class ScriptFile:
     """A `Model`. The text of a reply comes word by word, as from a service, and the arguments of a call in pieces."""
 
     def __init__(self, script: Script, *, new_id: NewId = new_id) -> None:
-        self.name = script.name
+        self.name: str = script.name
         self._replies = script.reply
         self._new_id = new_id
 

@@ -41,7 +41,7 @@ class AnswerType(Generic[T]):
         Raises:
             InvalidSchema: The schema cannot be used.
         """
-        self.schema = schema
+        self.schema: dict[str, Any] = schema
         """What a model is shown."""
         self._convert = convert
         self._wrapped = wrapped

@@ -54,8 +54,8 @@ class Ensemble:
         if not name.isprintable():
             raise UsageError(f"ensemble name {name!r} cannot be used: it holds characters that nobody can see")
         self.name = name
-        self.enabled = enabled
-        self.defaults = defaults
+        self.enabled: bool = enabled
+        self.defaults: ToolDefaults = defaults
         self.state: State = "new"
         self._on_prepare = on_prepare
         self._on_close = on_close

@@ -117,7 +117,7 @@ class RegisteredTools:
         self._needing = tuple(tool for tool in self._tools if tool.deps_type is not None or tool.begins_runs)
         self._digest: str | None = None
         self._index: ToolIndex | None = None
-        self.shared = SharedValues()
+        self.shared: SharedValues = SharedValues()
         """What others made of this set, as the offers to a model."""
 
     @property

@@ -91,7 +91,7 @@ class ToolIndex:
     def __init__(self, definitions: Iterable[ToolDefinition], groups: Mapping[str, str] | None = None) -> None:
         """`groups` has the name of the ensemble that a tool belongs to, by the tool's name."""
         tools = tuple(definitions)
-        self.names = tuple(tool.name for tool in tools)
+        self.names: tuple[str, ...] = tuple(tool.name for tool in tools)
         bags = [_bag(tool, (groups or {}).get(tool.name, "")) for tool in tools]
         sizes = [sum(bag.values()) for bag in bags]
         usual = sum(sizes) / len(sizes) if sizes else 1.0

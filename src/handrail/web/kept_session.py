@@ -87,7 +87,7 @@ class WebSession:
     def __init__(self, sessions: WebSessions, id: str, owner: str) -> None:
         self.id = id
         self.owner = owner
-        self.conversation = Conversation()
+        self.conversation: Conversation = Conversation()
         """Everything said so far."""
         self._sessions = sessions
         self._feed = EventFeed(WebEvent, sessions.now())
@@ -442,7 +442,7 @@ class WebSessionEvents:
         self._session = session
         self._after = after
         self._until_turn_ends = until_turn_ends
-        self.events = self._read()
+        self.events: AsyncGenerator[WebEvent, None] = self._read()
 
     def __aiter__(self) -> AsyncGenerator[WebEvent, None]:
         return self.events

@@ -76,9 +76,9 @@ class WebSessions(ClosedOnExit):
         """What every answer is checked by, if the model was set up with a schema for them."""
         self.answer_within = answer_within
         self.reasoning = reasoning
-        self.is_closed = False
+        self.is_closed: bool = False
         options = session.setup.options
-        self.now = options.get("clock", SystemClock()).now
+        self.now: Callable[[], int] = options.get("clock", SystemClock()).now
         self._new_id = options.get("new_id", new_id)
         self._most = most
         self._sessions: BoundedMemory[str, WebSession] = BoundedMemory(lru=True)

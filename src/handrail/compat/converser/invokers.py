@@ -49,7 +49,7 @@ class Invoker:
         Raises:
             InvalidSchema: The schema is wrong.
         """
-        self.tool = Tool.from_function(
+        self.tool: Tool = Tool.from_function(
             invocable,
             name=name,
             description=description,

@@ -22,6 +22,7 @@ from handrail.mcp.import_errors import import_failure
 from handrail.mcp.values import (
     Endpoint,
     HttpEndpoint,
+    McpBounds,
     McpLinkTerms,
     RemotePrompt,
     RemoteResource,
@@ -66,13 +67,15 @@ class McpEnsemble(Ensemble):
         super().__init__(name, enabled=enabled, defaults=defaults, on_prepare=self._open, on_close=self._shut)
         self.endpoint = endpoint
         self.required = required
-        self.bounds = link.bounds
-        self.problem = ""
+        self.bounds: McpBounds = link.bounds
+        self.problem: str = ""
         """Why the server cannot be used, or why its tools could not be read again."""
         self.on_change = on_change
         """Called in the loop when other tools are offered than before."""
-        self.under_way = RemoteCallsInProgress()
-        self.asking = None if link.asking is None else PausingQuestionHandler(link.asking, self.under_way)
+        self.under_way: RemoteCallsInProgress = RemoteCallsInProgress()
+        self.asking: PausingQuestionHandler | None = (
+            None if link.asking is None else PausingQuestionHandler(link.asking, self.under_way)
+        )
         self._link = replace(link, asking=self.asking)
         self._terms = terms
         self._connection: McpConnection | None = None

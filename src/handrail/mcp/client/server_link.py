@@ -70,14 +70,14 @@ class ServerLink:
         self._listening: asyncio.Task[None] | None = None
         self._nudging: asyncio.Task[None] | None = None
         self._pipes: StdioTransport | None = None
-        self.inbox = McpInbox(on_notice)
+        self.inbox: McpInbox = McpInbox(on_notice)
         self.client: Client | None = None
         self.facts: ServerFacts | None = None
-        self.users = 0
+        self.users: int = 0
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.over = asyncio.Event()
         """Nothing new is asked over it."""
-        self.why = ""
+        self.why: str = ""
         self._idle = asyncio.Event()
         self.task = asyncio.get_running_loop().create_task(self._live(), name=f"handrail-mcp-{name}")
 

@@ -43,7 +43,7 @@ class CallInProgress:
         self.line = line
         self.tell: Emit = _nobody
         """Hears how far the call is: the request that waits for it now."""
-        self.detached = False
+        self.detached: bool = False
         self.talk: ClientDecider | None = None
         """The way to the person behind it."""
         self.client: ClientAsk | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import quote
 
 from msgspec.structs import replace
@@ -14,6 +14,7 @@ from handrail.models.anthropic.decode import AnthropicDecoder
 from handrail.models.anthropic.encode import AnthropicOptions, encode_count, encode_request
 from handrail.models.anthropic.tools import PROVIDER
 from handrail.models.codec import WireRequest
+from handrail.models.reply_decoder import ReplyDecoder
 from handrail.models.tool_names import ANTHROPIC_NAMES
 
 _ON_VERTEX = "vertex-2023-10-16"
@@ -24,7 +25,7 @@ class AnthropicCodec(AnthropicOptions, frozen=True, kw_only=True):
     name_rule = ANTHROPIC_NAMES
     encode = encode_request
     encode_count = encode_count
-    reply_decoder = AnthropicDecoder
+    reply_decoder: ClassVar[type[ReplyDecoder]] = AnthropicDecoder
 
     def searches_tools(self, model: str) -> bool:
         return self.profile.tool_search and self.profile.tools == "native"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from handrail.core.model_request import ModelRequest
 from handrail.models.codec import WireRequest
 from handrail.models.ollama.decode import OllamaDecoder
 from handrail.models.ollama.encode import PROVIDER, encode
 from handrail.models.ollama.generate import OllamaGenerateCodec
 from handrail.models.profiles import Profile, profile_for
+from handrail.models.reply_decoder import ReplyDecoder
 from handrail.models.standard_codec import StandardCodec
 from handrail.models.tool_names import OLLAMA_NAMES
 
@@ -17,7 +20,7 @@ class OllamaCodec(StandardCodec, frozen=True, kw_only=True):
 
     provider = PROVIDER
     name_rule = OLLAMA_NAMES
-    reply_decoder = OllamaDecoder
+    reply_decoder: ClassVar[type[ReplyDecoder]] = OllamaDecoder
     profile: Profile | None = None
     """Instead of the one that belongs to the model."""
 

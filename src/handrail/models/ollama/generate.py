@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from handrail.core.model_request import ModelRequest
 from handrail.models.codec import WireRequest
 from handrail.models.history import text_to_continue
 from handrail.models.ollama.decode import OllamaDecoder
 from handrail.models.ollama.encode import PROVIDER, SETTINGS
+from handrail.models.reply_decoder import ReplyDecoder
 from handrail.models.shared_encoding import named_settings
 from handrail.models.standard_codec import StandardCodec
 from handrail.models.tool_names import OLLAMA_NAMES
@@ -17,7 +20,7 @@ class OllamaGenerateCodec(StandardCodec, frozen=True):
 
     provider = PROVIDER
     name_rule = OLLAMA_NAMES
-    reply_decoder = OllamaDecoder
+    reply_decoder: ClassVar[type[ReplyDecoder]] = OllamaDecoder
 
     def encode(self, request: ModelRequest, model: str, *, stream: bool) -> WireRequest:
         """A request that continues one text.

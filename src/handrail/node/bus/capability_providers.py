@@ -172,14 +172,14 @@ class ConnectedPeer:
         self.refresh = refresh
         """Seconds after which it is asked again."""
         self.seen = float("-inf")
-        self.heard = False
+        self.heard: bool = False
         """Whether it had anything to say."""
-        self.is_lost = False
+        self.is_lost: bool = False
         """Whether it could not be asked since."""
         self.providers: dict[tuple[str, str, Version], CapabilityProvider] = {}
         self.gone: dict[str, float] = {}
         """The nodes that were there and are not, with when they were last heard of."""
-        self.losses = 0
+        self.losses: int = 0
         """How often one was lost."""
 
     @property

@@ -23,7 +23,7 @@ class ProviderHealth:
         self._answered: deque[bool] = deque(maxlen=WINDOW)
         self._failed = 0
         self._times: deque[float] = deque(maxlen=WINDOW)
-        self.quarantined_until = float("-inf")
+        self.quarantined_until: float = float("-inf")
 
     def note(self, ok: bool, ms: float, now: float) -> None:
         if len(self._answered) == WINDOW and not self._answered[0]:

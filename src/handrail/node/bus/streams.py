@@ -57,7 +57,7 @@ class FrameStream:
         self._news = asyncio.Event()
         self._count = 0
         self._over = False
-        self.hides_output = False
+        self.hides_output: bool = False
         """Whether what it gives goes out in frames, so that its end need not repeat it."""
         self._provider: CapabilityProvider | None = None
         self._relay: CallStream | None = None

@@ -65,7 +65,7 @@ class NatsDoor(ClosedOnExit):
         refresh: float = 1.0,
     ) -> None:
         """`most` calls are taken at once; what the bus offers is looked at every `refresh` seconds."""
-        self.worker = secrets.token_hex(11)
+        self.worker: str = secrets.token_hex(11)
         """Of this process, now: a worker that is started again is another one, and knows nothing."""
         self._bus = bus
         self._link = connection

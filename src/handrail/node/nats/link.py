@@ -80,7 +80,7 @@ class NatsLink(ClosedOnExit):
             UsageError: An address cannot be read.
         """
         self.pace = pace
-        self.prefix = f"{(options or {}).get('inbox_prefix', '_INBOX')}.{secrets.token_hex(12)}"
+        self.prefix: str = f"{(options or {}).get('inbox_prefix', '_INBOX')}.{secrets.token_hex(12)}"
         """What is sent to us goes to subjects that begin so."""
         self._servers = checked_addresses(servers)
         self._name = name
@@ -98,7 +98,7 @@ class NatsLink(ClosedOnExit):
         self._ended = False
         self._told_of_loss = True
         """Whether the log says that there is no connection."""
-        self.came_back_at = float("-inf")
+        self.came_back_at: float = float("-inf")
         """When the connection was made again last, on the clock of the loop."""
 
     # ── its life ─────────────────────────────────────────────────────────────────────────

@@ -26,7 +26,7 @@ class NodeLifecycle:
 
     def __init__(self) -> None:
         self.phase: Phase = "starting"
-        self.over = asyncio.Event()
+        self.over: asyncio.Event = asyncio.Event()
         """Set when those that still ask are to be left alone."""
         self.on_drain: list[Callable[[], None]] = []
         """Called when no more calls are taken: what only listens need not be waited for."""

@@ -65,10 +65,10 @@ class Queries(ClosedOnExit):
         """
         if concurrency < 1 or iterations < 1:
             raise UsageError("concurrency and iterations must be at least 1")
-        self.models = dict(models)
+        self.models: dict[str, Model] = dict(models)
         self.default = default
         self.sub = sub
-        self.spend = spend or Spending()
+        self.spend: Spending = spend or Spending()
         alone = replace(policy, concurrency=1, confirm_side_effects=False)
         self._asker = QueryAsker(self.spend, journal, alone, iterations, tracer, clock, new_id)
         self._concurrency = concurrency

@@ -49,12 +49,12 @@ class Spending:
         self._runs: set[str] = set()
         """Whose replies are counted as they come: only those that somebody named, and may hear of again."""
         self._unpriced: set[str] = set()
-        self.calls = 0
-        self.tokens = 0
-        self.cost = 0.0
-        self.in_flight = 0
+        self.calls: int = 0
+        self.tokens: int = 0
+        self.cost: float = 0.0
+        self.in_flight: int = 0
         """Queries that are being answered now."""
-        self.queries = 0
+        self.queries: int = 0
         """Queries so far, those in flight included."""
         self.on_begin: Callable[[], None] = _unheard
         """Told of each query that is begun, here or below."""

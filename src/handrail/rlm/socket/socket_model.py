@@ -46,7 +46,7 @@ class SocketModel:
         timeout: float = TIMEOUT,
         limit: int = FRAME_LIMIT,
     ) -> None:
-        self.name = model or "socket"
+        self.name: str = model or "socket"
         self._address = address
         self._model = model
         self._depth = depth

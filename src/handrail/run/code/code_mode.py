@@ -128,7 +128,7 @@ class CodeMode(ClosedOnExit):
         self._executor = executor
         untrusted = any(tool.definition.untrusted for tool in tools)
         executor.include(self._tool(untrusted=untrusted))
-        self.instructions = code_instructions(self._functions, code.sandbox, executor.policy.max_output, code.most)
+        self.instructions: str = code_instructions(self._functions, code.sandbox, executor.policy.max_output, code.most)
 
     @property
     def hidden(self) -> frozenset[str]:

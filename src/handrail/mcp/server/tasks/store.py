@@ -63,14 +63,15 @@ class ServerTask:
     def __init__(self, id: str, owner: str, going: CallInProgress, *, ttl: float, poll: float, clock: Clock) -> None:
         self.id = id
         self.owner = owner
-        self.ttl_ms = round(ttl * 1000)
-        self.poll_ms = round(poll * 1000)
+        self.ttl_ms: int = round(ttl * 1000)
+        self.poll_ms: int = round(poll * 1000)
         self.ended: TaskEnding | None = None
-        self.size = 0
+        self.size: int = 0
         """Bytes of its result."""
-        self.note = ""
-        self.created = self.updated = clock.now()
-        self.until = clock.monotonic() + ttl
+        self.note: str = ""
+        self.created: int = clock.now()
+        self.updated: int = self.created
+        self.until: float = clock.monotonic() + ttl
         self._clock = clock
         self._going = going
         self._watchers: dict[object, Callable[[], None]] = {}
