@@ -20,11 +20,12 @@ PRINTED = {
     "typed": "name='Lisbon' country='Portugal'\n",
     "streaming": "Hello!\n",
     "deps": "Order 17 of Ada: on its way.\nOrder 17 of a test: made of paper.\n",
+    "agents": "Order 17 is on its way.\n",
     "testing": "It is on its way.\n",
 }
 """Of each feature, what both programs print."""
 SHOWN = {
-    "pydantic_ai": ["typed", "streaming", "deps", "testing"],
+    "pydantic_ai": ["typed", "streaming", "deps", "agents", "testing"],
     "langchain": ["typed", "streaming"],
     "openai_agents": ["typed", "streaming"],
 }
