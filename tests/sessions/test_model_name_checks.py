@@ -41,7 +41,6 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "an LLM for a runner": (of(Runner, LLM_OF, Executor([])), "give llm.model"),
     "an LLM of an LLM": (of(LLM, LLM_OF), "give llm.model"),
     "a name for a runner": (of(Runner, "openai:gpt-5", Executor([])), "create_llm('openai:gpt-5')"),
-    "a name for a session": (of(Session, "openai:gpt-5"), "create_llm('openai:gpt-5')"),
     "a class for a model": (of(Session, ScriptedModel), "'ScriptedModel' is no model"),
     "a thing for a model": (of(Runner, Thing(), Executor([])), "'Thing' is no model"),
     "tools for an executor": (of(Runner, MODEL, [add]), "Runner(model, Executor(tools))"),
