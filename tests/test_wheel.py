@@ -47,7 +47,7 @@ def test_the_wheel_names_its_extras_its_python_and_its_command(wheel: zipfile.Zi
     metadata = Parser().parsestr(wheel.read("handrail-0.1.0.dist-info/METADATA").decode())
 
     extras = ["all", "bedrock", "bus", "cli", "img", "local", "mcp", "nats", "otel", "probability", "rag", "rlm"]
-    extras += ["sandbox", "semantic", "server", "stt", "tui"]
+    extras += ["sandbox", "semantic", "server", "stt", "tui", "web"]
     assert sorted(metadata.get_all("Provides-Extra") or ()) == extras
     assert metadata["Requires-Python"] == ">=3.11"
     assert b"handrail = handrail.cli:main" in wheel.read("handrail-0.1.0.dist-info/entry_points.txt")
