@@ -72,7 +72,7 @@ class WebSessions(ClosedOnExit):
         self.beginning: Conversation = session.conversation
         """What every session begins with."""
         schema = session.setup.defaults.response_schema
-        self.answer_type = None if schema is None else AnswerType.of_schema(schema)
+        self.answer_type: AnswerType[Any] | None = None if schema is None else AnswerType.of_schema(schema)
         """What every answer is checked by, if the model was set up with a schema for them."""
         self.answer_within = answer_within
         self.reasoning = reasoning
