@@ -45,7 +45,7 @@ LENT = 12
 MOST_GROWTH = 30.0
 """Megabytes, of this process and of the node that stays."""
 MOST_FILES = 150
-"""That the node may gain: connections, and the leases of callers that may come again."""
+"""That the node may gain: connections, and the files in which leases are locked."""
 
 
 class Node:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import resource
 import signal
 import sqlite3
 import subprocess
@@ -22,7 +21,6 @@ from handrail.journal.auditing import audit
 from handrail.journal.entry import SALT_SIZE, draft
 from handrail.journal.journal import JournalTiming, SqliteJournal
 from handrail.journal.keys import Signer
-from handrail.journal.lease import lease_path
 from handrail.journal.reader import JournalReader, erase
 from handrail.journal.writer import JournalWriter
 from tests.faults.test_disks import can_mount
@@ -575,41 +573,6 @@ async def test_who_appends_while_another_loop_closes_the_journal_is_told_so(tmp_
     with pytest.raises(JournalError):
         await late
     assert audit(path).entries == 1
-
-
-async def test_a_lease_of_another_process_is_held_until_it_dies(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    hold = """
-async def main():
-    journal = await SqliteJournal.open(sys.argv[1])
-    await journal.lease("run-1")
-    print("held", flush=True)
-    sys.stdin.readline()
-asyncio.run(main())
-"""
-    async with await SqliteJournal.open(path) as journal:
-        with child(hold, path) as process:
-            assert process.stdout is not None
-            assert await asyncio.to_thread(process.stdout.readline) == "held\n"
-            with pytest.raises(JournalError, match=f"process {process.pid}"):
-                await journal.lease("run-1")
-            process.kill()
-        lease = await journal.lease("run-1")
-        assert lease_path(path, "run-1").read_text() != str(process.pid)
-        lease.release()
-    assert not lease_path(path, "run-1").exists()
-
-
-async def test_a_lease_that_could_not_be_written_down_is_not_held(tmp_path: Path) -> None:
-    async with await SqliteJournal.open(tmp_path / "journal.db") as journal:
-        before = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))  # as on a disk that is full
-        try:
-            with pytest.raises(JournalError, match="cannot be taken"):
-                await journal.lease("run-1")
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        (await journal.lease("run-1")).release()
 
 
 def test_a_journal_that_failed_and_whose_file_is_gone_can_still_be_closed(tmp_path: Path) -> None:

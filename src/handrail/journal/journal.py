@@ -33,10 +33,11 @@ from msgspec.structs import replace
 from handrail.core.errors import JournalError, describe_exception
 from handrail.core.events import ConfirmationAnswered, Recorded
 from handrail.core.ports import Clock, SystemClock
-from handrail.journal import lease, reader
+from handrail.journal import reader
 from handrail.journal.database import JournalBusy
 from handrail.journal.entry import SALT_SIZE, EntryDraft, column_for_id, draft, seal_entry
 from handrail.journal.keys import Signer
+from handrail.journal.lease import RunLease, RunLeases
 from handrail.journal.writer import JournalWriter
 
 logger = logging.getLogger(__name__)
@@ -92,6 +93,7 @@ class SqliteJournal:
         self._publish = publish
         self._random = random
         self._sealing = writer.signer.sealing
+        self._leases = RunLeases.of(self.path)
         self._waiting: deque[_QueuedEntry] = deque()
         self._lock = threading.Lock()
         """Held by whoever uses the writer or takes from the queue; so entries keep their order."""
@@ -190,8 +192,8 @@ class SqliteJournal:
     async def history(self, run: str) -> list[Recorded]:
         return await asyncio.to_thread(reader.history, self.path, run)
 
-    async def lease(self, run: str) -> lease.FileLease:
-        return lease.acquire(self.path, run)
+    async def lease(self, run: str) -> RunLease:
+        return self._leases.take(run)
 
     @property
     def has_failed(self) -> bool:

@@ -1,111 +1,186 @@
-"""One caller per run, across processes: a lock on a file beside the journal.
+"""One caller per run, across processes: a byte that stands for the run is locked in a file beside the journal.
 
-The kernel drops the lock when the process dies, so nothing has to be cleaned up
-after a crash. A child that was forked without exec shares the lock of its parent.
+The kernel drops the locks of a process that dies, so nothing has to be cleaned up after a crash. A lease takes no
+file descriptor of its own: all leases of a journal share the few files of `journal.db.leases`, which are empty and
+stay where they are. The byte of a run is a hash of its name.
+
+The locks belong to the open file (Linux's `F_OFD_SETLK`), not to the process: somebody else in the process who reads
+the file and closes it takes nothing away, and a thread of another journal object is kept out like another process.
+Where a system has no such locks, those of the process are used. A child that is forked gets none of the leases.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
-import logging
 import os
+import struct
+import threading
+from contextlib import suppress
 from pathlib import Path
-from urllib.parse import quote
+from weakref import WeakValueDictionary
 
 from handrail.core.errors import JournalError, LeaseHeld
 
-logger = logging.getLogger(__name__)
+_FILES = 64
+"""The kernel looks through all locks of a file, so that many leases would make each of them slow if it were one."""
+_LOCK_OF_FILE: int | None = getattr(fcntl, "F_OFD_SETLK", None)
+_FLOCK = struct.Struct("hhqqi")
+"""`struct flock` of Linux: type, whence, start, length, process."""
 
-_LONGEST = 200
 
+class RunLease:
+    """The right to work on a run, until released or until the process ends."""
 
-class FileLease:
-    """The lock on a run, until released or until the process ends."""
+    __slots__ = ("_leases", "byte", "file", "run")
 
-    __slots__ = ("_handle", "_path")
-
-    def __init__(self, path: Path, handle: int) -> None:
-        self._path = path
-        self._handle: int | None = handle
+    def __init__(self, leases: RunLeases, run: str, file: LockFile, byte: int) -> None:
+        self.run = run
+        self.file = file
+        self.byte = byte
+        self._leases = leases
 
     def release(self) -> None:
-        if self._handle is None:
-            return
-        handle, self._handle = self._handle, None
-        # Removed while still locked: whoever opened the old file meanwhile sees that its name is gone.
+        self._leases.give_back(self)
+
+
+class RunLeases:
+    """The leases that this process has on the runs of one journal. `of` gives them."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._held: dict[str, RunLease] = {}
+        self._files: dict[str, LockFile] = {}
+        self._lock = threading.Lock()
+
+    @classmethod
+    def of(cls, journal: Path) -> RunLeases:
+        """Those of the journal at this path: the same ones for all who opened it in this process."""
+        folder = os.path.realpath(journal) + ".leases"
+        with _registering:
+            known = _in_process.get(folder)
+            if known is None:
+                known = _in_process[folder] = cls(folder)
+            return known
+
+    def take(self, run: str) -> RunLease:
+        """Take the lease on a run.
+
+        Raises:
+            LeaseHeld: Somebody has it; the error names the process.
+            JournalError: The folder of the locks cannot be used.
+        """
+        digest = hashlib.sha256(run.encode("utf-8", "surrogatepass")).digest()
+        byte = int.from_bytes(digest[1:9], "big") >> 2 << 1  # the one behind it says who has it
+        with self._lock:
+            if run in self._held:
+                raise LeaseHeld(run, f"this process ({os.getpid()})")
+            try:
+                file = self._file(f"{digest[0] % _FILES:02x}")
+                if not file.lock(byte):
+                    raise LeaseHeld(run, file.holder(byte))
+            except OSError as error:
+                raise JournalError(
+                    f"no lease can be taken in {self._folder!r} ({error.strerror}); check the folder"
+                ) from error
+            lease = self._held[run] = RunLease(self, run, file, byte)
+            return lease
+
+    def give_back(self, lease: RunLease) -> None:
+        """Let others have the run of this lease; nothing happens if they may already."""
+        with self._lock:
+            if self._held.get(lease.run) is lease:
+                del self._held[lease.run]
+                lease.file.unlock(lease.byte)
+
+    def leave_to_parent(self) -> None:
+        """In a forked child: the leases are those of the parent."""
+        self._lock = threading.Lock()
+        for file in {*self._files.values(), *(lease.file for lease in self._held.values())}:
+            file.close()
+        self._files, self._held = {}, {}
+
+    def _file(self, name: str) -> LockFile:
+        """A file of the folder. One that was removed is made anew, since others will lock the one that is there."""
+        path = f"{self._folder}/{name}"
+        file = self._files.get(name)
+        if file is None or not file.is_at(path):
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            file = self._files[name] = LockFile(path)
+        return file
+
+
+class LockFile:
+    """A file in which bytes are locked. It is closed when nobody refers to it any more."""
+
+    __slots__ = ("_fd", "_id")
+
+    def __init__(self, path: str) -> None:
+        self._fd = -1
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._id = os.fstat(self._fd)
+
+    def __del__(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def is_at(self, path: str) -> bool:
+        """Whether it is still the file of this name."""
         try:
-            self._path.unlink(missing_ok=True)
-        except OSError:
-            logger.debug("the file of the lease %s stays; without its lock it holds nobody", self._path)
-        finally:
-            os.close(handle)
+            return os.path.samestat(self._id, os.stat(path))
+        except FileNotFoundError:
+            return False
 
+    def lock(self, byte: int) -> bool:
+        """Whether nobody else had the byte; then it is ours."""
+        try:
+            if _LOCK_OF_FILE is None:
+                fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+                return True
+            fcntl.fcntl(self._fd, _LOCK_OF_FILE, _flock(fcntl.F_WRLCK, byte))
+        except OSError as error:
+            if error.errno in (errno.EAGAIN, errno.EACCES):
+                return False
+            raise
+        # That lock does not say whose it is. A lock of the process does, and stands for nothing else.
+        with suppress(OSError):
+            fcntl.fcntl(self._fd, fcntl.F_SETLK, _flock(fcntl.F_WRLCK, byte + 1))
+        return True
 
-def acquire(journal: Path, run: str) -> FileLease:
-    """Take the lease on a run of a journal.
+    def unlock(self, byte: int) -> None:
+        if _LOCK_OF_FILE is None:
+            fcntl.lockf(self._fd, fcntl.LOCK_UN, 1, byte)
+            return
+        fcntl.fcntl(self._fd, fcntl.F_SETLK, _flock(fcntl.F_UNLCK, byte + 1))
+        fcntl.fcntl(self._fd, _LOCK_OF_FILE, _flock(fcntl.F_UNLCK, byte))
 
-    Raises:
-        LeaseHeld: Somebody has it; the error names the process.
-        JournalError: The folder of the locks cannot be used.
-    """
-    path = lease_path(journal, run)
-    try:
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        while True:
-            handle = _locked(path, run)
-            if _is_named(handle, path):
-                break
-            os.close(handle)
-        _sign(handle)
-    except OSError as error:
-        raise JournalError(f"the lease {str(path)!r} cannot be taken ({error.strerror}); check the folder") from error
-    return FileLease(path, handle)
-
-
-def lease_path(journal: Path, run: str) -> Path:
-    name = quote(run.encode("utf-8", "surrogatepass"), safe="")
-    if not name.strip(".") or len(name) > _LONGEST:
-        name = "%" + hashlib.sha256(run.encode("utf-8", "surrogatepass")).hexdigest()
-    return journal.with_name(journal.name + ".leases") / name
-
-
-def _locked(path: Path, run: str) -> int:
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        holder = os.pread(handle, 32, 0).decode("ascii", "replace")
-        os.close(handle)
-        raise LeaseHeld(run, _named(holder)) from error
-    except BaseException:
-        os.close(handle)
-        raise
-    return handle
-
-
-def _sign(handle: int) -> None:
-    """Say in the file who has it, or let it go."""
-    try:
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, str(os.getpid()).encode(), 0)
-    except BaseException:
-        os.close(handle)
-        raise
-
-
-def _is_named(handle: int, path: Path) -> bool:
-    """Whether the file we locked is still the one that goes by the name."""
-    try:
-        return os.path.samestat(os.fstat(handle), os.stat(path))
-    except FileNotFoundError:
-        return False
-
-
-def _named(holder: str) -> str:
-    match holder:
-        case "":
+    def holder(self, byte: int) -> str:
+        """Whoever has a byte, in words."""
+        if _LOCK_OF_FILE is None:
             return "another process"
-        case _ if holder == str(os.getpid()):
-            return f"this process ({holder})"
-    return f"process {holder}"
+        found = fcntl.fcntl(self._fd, fcntl.F_GETLK, _flock(fcntl.F_WRLCK, byte + 1))
+        kind, _, _, _, process = _FLOCK.unpack(found)
+        return f"process {process}" if kind != fcntl.F_UNLCK and process > 0 else "another process"
+
+
+def _flock(kind: int, byte: int) -> bytes:
+    return _FLOCK.pack(kind, os.SEEK_SET, byte, 1, 0)
+
+
+_in_process: WeakValueDictionary[str, RunLeases] = WeakValueDictionary()
+_registering = threading.Lock()
+
+
+def _leave_all_to_parent() -> None:
+    global _registering
+    _registering = threading.Lock()
+    for leases in list(_in_process.values()):
+        leases.leave_to_parent()
+
+
+os.register_at_fork(after_in_child=_leave_all_to_parent)

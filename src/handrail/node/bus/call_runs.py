@@ -27,7 +27,7 @@ SESSION_CALLS = 2_000
 BYTES = 8 * 1024 * 1024
 """That the calls of one run may take up."""
 OPEN = 100
-"""Runs that are kept open for callers who may come again. With a journal each of them holds a file open, its lease."""
+"""Runs that are kept open for callers who may come again."""
 IDLE = 600.0
 """Seconds that they are kept."""
 
