@@ -23,8 +23,10 @@ from handrail.journal.journal import JournalTiming, SqliteJournal
 from handrail.journal.keys import Signer
 from handrail.journal.reader import JournalReader, erase
 from handrail.journal.writer import JournalWriter
+from handrail.testing.clock import FixedClock
 from tests.faults.test_disks import can_mount
 from tests.journal.event_samples import asked, finished, granted, intended, settled, started, whole_run
+from tests.polling import until
 
 WAIT = 30
 
@@ -573,6 +575,57 @@ async def test_who_appends_while_another_loop_closes_the_journal_is_told_so(tmp_
     with pytest.raises(JournalError):
         await late
     assert audit(path).entries == 1
+
+
+async def test_what_other_processes_wrote_of_a_run_is_found_by_a_journal_that_was_opened_before(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    async with await SqliteJournal.open(path) as here, await SqliteJournal.open(path) as there:
+        assert await here.history("run-1") == []
+        for event in whole_run("run-1"):
+            await there.append(event)
+        await there.append(started("run-2"))
+        assert await here.history("run-1") == whole_run("run-1")
+        assert await here.history("run-2") == [started("run-2")]
+        assert await here.history("run-3") == []
+        await here.append(settled(1, "run-2"))
+        await there.append(finished("run-2"))
+        assert await here.history("run-2") == [started("run-2"), settled(1, "run-2"), finished("run-2")]
+    assert audit(path).ok
+
+
+@pytest.mark.parametrize("every", [1, 3, 1024])
+async def test_a_run_that_is_taken_up_long_after_it_ended_goes_on_with_its_numbers(tmp_path: Path, every: int) -> None:
+    path = tmp_path / "journal.db"
+    for _ in range(2):
+        async with await SqliteJournal.open(path, checkpoint_every=every) as journal:
+            for number in range(20):
+                run = f"run-{number % 4}"
+                await journal.append(started(run))
+                await journal.append(settled(number, run))
+                await journal.append(finished(run))
+                await asyncio.to_thread(audit, path)  # the thread signs meanwhile
+    assert audit(path).ok
+    with JournalReader(path) as reader:
+        assert [entry.n for entry in reader.entries("run-1")] == list(range(30))
+
+
+async def test_runs_that_end_together_share_a_checkpoint_and_the_end_is_signed(tmp_path: Path) -> None:
+    signed: list[str] = []
+    path, clock = tmp_path / "journal.db", FixedClock()
+    async with await SqliteJournal.open(path, clock=clock, publish=signed.append) as journal:
+        await journal.append(started("first"))
+        await journal.append(finished("first"))
+        await until(lambda: len(signed) == 1)
+        for number in range(100):
+            await journal.append(started(f"run-{number}"))
+            await journal.append(finished(f"run-{number}"))
+        await asyncio.to_thread(audit, path)
+        assert len(signed) == 1
+        clock.advance(1)
+        await journal.append(finished("last"))
+        await until(lambda: len(signed) == 2)
+    report = audit(path)
+    assert (report.entries, report.ok) == (203, True)
 
 
 def test_a_journal_that_failed_and_whose_file_is_gone_can_still_be_closed(tmp_path: Path) -> None:

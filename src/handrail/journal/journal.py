@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import queue
 import threading
@@ -44,6 +45,8 @@ logger = logging.getLogger(__name__)
 
 _MOST_PAGES = 1000
 _PAUSE = 0.002
+_BETWEEN_RUNS = 0.1
+"""Seconds between two checkpoints that are signed because a run has ended; many runs that end together share one."""
 _PROBE_EVERY = 1.0
 """Seconds: anybody may ask whether a node is ready, and each probe is a write that is synced."""
 _T = TypeVar("_T")
@@ -102,9 +105,11 @@ class SqliteJournal:
         """What a commit takes, about."""
         self._held = 0.0
         """For how long commits have kept the loop from its next turn."""
-        self._since = clock.monotonic()
-        """When the first entry came that is not signed yet."""
-        self._probed = float("-inf")
+        self._due = math.inf
+        """When the thread has something to do; never, while everything is signed."""
+        self._signed = -math.inf
+        """When a checkpoint was last signed."""
+        self._probed = -math.inf
         self._closing = False
         self._unsigned_because: JournalError | None = None
         self._thread = threading.Thread(target=self._work, name=f"journal {self.path.name}", daemon=True)
@@ -190,7 +195,18 @@ class SqliteJournal:
         await waiting.future
 
     async def history(self, run: str) -> list[Recorded]:
+        if self._is_new(run):
+            return []
         return await asyncio.to_thread(reader.history, self.path, run)
+
+    def _is_new(self, run: str) -> bool:
+        """Whether the record has nothing of a run, where that can be said at once: most runs that begin are new."""
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            return not self._closing and self._writer.is_new(column_for_id(run))
+        finally:
+            self._lock.release()
 
     async def lease(self, run: str) -> RunLease:
         return self._leases.take(run)
@@ -292,21 +308,20 @@ class SqliteJournal:
         took = self._now() - started
         # A slow commit counts at once, and is forgotten after a few quick ones.
         self._cost = max(took, 0.5 * self._cost)
-        if writer.unsigned <= len(drafts):
-            self._since = started
-            self._signals.put(None)  # the thread sleeps without end while everything is signed
-        elif self._is_due():
+        due = self._next_due(started)
+        if due < self._due:
+            self._due = due
             self._signals.put(None)
         return took
 
-    def _is_due(self) -> bool:
-        """Whether there is something to do that nobody waits for."""
+    def _next_due(self, now: float) -> float:
+        """When there will be something to do that nobody waits for, after an entry was written now."""
         writer = self._writer
-        return writer.unsigned >= self._checkpoint_every or writer.pages >= _MOST_PAGES or writer.run_ended
-
-    def _time_left(self) -> float:
-        """Seconds until the time is up for what is not signed."""
-        return self._timing.unsigned - (self._now() - self._since)
+        if writer.unsigned >= self._checkpoint_every or writer.pages >= _MOST_PAGES:
+            return now
+        if writer.run_ended:
+            return max(now, self._signed + _BETWEEN_RUNS)
+        return now + self._timing.unsigned
 
     def _work(self) -> None:
         """The thread: commits that take long, and upkeep."""
@@ -317,8 +332,7 @@ class SqliteJournal:
                     self._patiently(self._commit)
                 except JournalError as error:
                     _resolve_waiting([self._waiting.popleft() for _ in range(len(self._waiting))], error, None)
-                late = self._writer.unsigned > 0 and self._time_left() <= 0
-                if self._writer.failure is None and (self._is_due() or late):
+                if self._writer.failure is None and self._now() >= self._due:
                     self._keep_up()
         with self._lock:
             try:
@@ -334,8 +348,8 @@ class SqliteJournal:
         if self._waiting or self._closing:
             return
         left = None
-        if self._writer.unsigned and self._writer.failure is None:
-            left = max(_PAUSE, self._time_left())
+        if self._due < math.inf and self._writer.failure is None:
+            left = max(_PAUSE, self._due - self._now())
         try:
             self._signals.get(timeout=left)
             while True:
@@ -363,7 +377,8 @@ class SqliteJournal:
             logger.debug("the journal %s is in use; its checkpoint comes later", self.path)
         except JournalError as error:
             logger.warning("the journal %s has no checkpoint for its last entries: %s", self.path, error)
-        self._since = self._now()
+        self._signed = self._now()
+        self._due = self._signed + self._timing.unsigned if self._writer.unsigned else math.inf
 
     def _sign(self) -> None:
         note = self._writer.checkpoint()

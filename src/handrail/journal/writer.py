@@ -29,13 +29,8 @@ logger = logging.getLogger(__name__)
 
 _INSERT = "INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _INSERT_EXACT = "INSERT INTO exact VALUES (?, ?)"
-_LAST_POSITION = """
-SELECT max(n) FROM (
-    SELECT n FROM span WHERE run = :run
-    UNION ALL
-    SELECT n FROM entry WHERE run = :run AND seq >= (SELECT coalesce(max(size), 0) FROM checkpoint)
-)
-"""
+_LAST_POSITION = "SELECT n FROM span WHERE run = ?"
+_WHAT_IS_NEW = "SELECT (SELECT max(seq) FROM entry), (SELECT n FROM span WHERE run = ?)"
 _NOTE_SPANS = """
 INSERT INTO span SELECT run, min(seq), max(seq), max(n) FROM entry
 WHERE seq >= (SELECT coalesce(max(size), 0) FROM checkpoint) GROUP BY run
@@ -71,6 +66,10 @@ class JournalWriter:
         self._unfolded: list[bytes] = []
         self._head = NO_PREVIOUS
         self._positions: dict[str, int] = {}
+        """The next number in its run, for runs that are written to here or have entries since the last checkpoint; that
+        of any other run is in the table `span`."""
+        self._leaving: set[str] = set()
+        """Those of them that are kept only until the next checkpoint: ended, or of other processes."""
         self._questions = FirstAnswers()
 
     @classmethod
@@ -125,6 +124,23 @@ class JournalWriter:
         self._check()
         self._check_files(True)
 
+    def is_new(self, run: str) -> bool:
+        """Whether the journal has no entry of a run, which is named as its column has it.
+
+        Raises:
+            JournalError: The journal cannot be read, or the entries of another process are not in order.
+        """
+        self._check()
+        if run in self._positions:
+            return False
+        try:
+            last, noted = self._connection.execute(_WHAT_IS_NEW, (run,)).fetchone()
+            if last is not None and last >= self.size:
+                self._fold()
+        except sqlite3.Error as error:
+            raise explain_failure(self.path, error) from error
+        return noted is None and run not in self._positions
+
     def probe(self) -> None:
         """Write something that says nothing, to know that entries could be written.
 
@@ -173,6 +189,9 @@ class JournalWriter:
         except sqlite3.Error as error:
             raise self._explained(error) from error
         self.unsigned, self.run_ended = 0, False
+        for run in self._leaving:
+            self._positions.pop(run, None)
+        self._leaving.clear()
         return note
 
     def move_pages(self) -> None:
@@ -274,16 +293,18 @@ class JournalWriter:
     def _position(self, run: str) -> int:
         if run in self._positions:
             return self._positions[run]
-        found = self._connection.execute(_LAST_POSITION, {"run": run}).fetchone()[0]
-        return 0 if found is None else int(found) + 1
+        found = self._connection.execute(_LAST_POSITION, (run,)).fetchone()
+        return 0 if found is None else int(found[0]) + 1
 
     def _advance(self, rows: list[Row]) -> None:
         for _, run, n, _, kind, _, leaf, hashed, _, data in rows:
             self._unfolded.append(hashed)
             self._positions[run] = n + 1
             if kind == "run.finished":
-                del self._positions[run]
+                self._leaving.add(run)
                 self.run_ended = True
+            elif run in self._leaving:
+                self._leaving.remove(run)
             if kind in NOTED:
                 self._questions.take(kind, run, leaf)
             if data is not None and len(data) > 4096:
@@ -305,8 +326,9 @@ class JournalWriter:
             self._head = hashed.hex()
             self.size += 1
             self.unsigned += 1
-            if run in self._positions:
-                self._positions[run] = n + 1
+            if run not in self._positions:
+                self._leaving.add(run)
+            self._positions[run] = n + 1
             if said.type in NOTED:
                 self._questions.take(said.type, run, leaf)
 
