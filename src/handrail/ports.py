@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from handrail.core.ports import (
+    AppendsAtOnce,
     Approver,
     Authoriser,
     Clock,
@@ -26,6 +27,7 @@ from handrail.core.ports import (
 )
 
 __all__ = [
+    "AppendsAtOnce",
     "Approver",
     "Authoriser",
     "Clock",

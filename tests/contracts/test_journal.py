@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from handrail.core.errors import JournalError, LeaseHeld
 from handrail.core.events import Recorded
-from handrail.core.ports import Journal
+from handrail.core.ports import AppendsAtOnce, Journal
 from handrail.journal.in_memory import InMemoryJournal
 from handrail.journal.journal import JournalTiming, SqliteJournal
 from handrail.testing.journal import MemoryJournal
@@ -89,10 +90,54 @@ async def test_a_run_can_be_leased_once_until_it_is_released(journal: Journal) -
     other.release()
 
 
+async def test_what_is_put_off_is_written_before_what_is_appended_later(journal: Journal) -> None:
+    if not isinstance(journal, AppendsAtOnce):
+        pytest.skip("it appends only as it is asked to")
+    assert journal.append_soon(started())
+    assert await journal.history("run-1") == [started()]
+    assert journal.append_soon(settled(1))
+    assert journal.append_soon(settled(2))
+    await journal.append(settled(3), durable=True)
+    assert journal.append_soon(settled(4))
+    if not journal.append_at_once(settled(5), durable=True):
+        await journal.append(settled(5), durable=True)
+    assert await journal.history("run-1") == [started(), *(settled(number) for number in range(1, 6))]
+
+
+async def test_each_task_finds_its_entries_in_the_order_in_which_it_gave_them(journal: Journal) -> None:
+    if not isinstance(journal, AppendsAtOnce):
+        pytest.skip("it appends only as it is asked to")
+    quick: AppendsAtOnce = journal
+
+    async def write(run: str, chance: Random) -> None:
+        for number in range(60):
+            event, durable = settled(number, run), chance.random() < 0.3
+            match chance.randrange(3):
+                case 0 if quick.append_soon(event):
+                    pass
+                case 1 if quick.append_at_once(event, durable=durable):
+                    pass
+                case _:
+                    await journal.append(event, durable=durable)
+            if chance.random() < 0.2:
+                await asyncio.sleep(0)
+
+    async with asyncio.TaskGroup() as group:
+        for lane in range(6):
+            group.create_task(write(f"run-{lane}", Random(lane)))
+    for lane in range(6):
+        assert await journal.history(f"run-{lane}") == [settled(number, f"run-{lane}") for number in range(60)]
+
+
 async def test_a_closed_journal_takes_no_more_and_may_be_closed_again(journal: Journal) -> None:
     await journal.append(started())
     await journal.aclose()
     await journal.aclose()
     with pytest.raises(JournalError):
         await journal.append(finished())
+    if isinstance(journal, AppendsAtOnce):
+        with pytest.raises(JournalError):
+            journal.append_soon(finished())
+        with pytest.raises(JournalError):
+            journal.append_at_once(finished())
     assert await journal.history("run-1") == [started()]

@@ -70,6 +70,16 @@ class DyingJournal:
         await self._journal.append(event, durable=durable)
         self._death.step()
 
+    def append_at_once(self, event: Recorded, *, durable: bool = False) -> bool:
+        self._death.step()
+        appended = self._journal.append_at_once(event, durable=durable)
+        self._death.step()
+        return appended
+
+    def append_soon(self, event: Recorded) -> bool:
+        self._death.step()
+        return self._journal.append_soon(event)
+
     async def history(self, run: str) -> list[Recorded]:
         return await self._journal.history(run)
 

@@ -7,7 +7,7 @@ process: once it is dead it changes nothing any more, whatever its code still do
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -103,10 +103,35 @@ class MortalJournal:
     def __init__(self, journal: Journal, life: MortalProcess) -> None:
         self._journal = journal
         self._life = life
+        self._put_off: deque[Recorded] = deque()
+        self._writing = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def append_at_once(self, event: Recorded, *, durable: bool = False) -> bool:
+        return False
+
+    def append_soon(self, event: Recorded) -> bool:
+        """It is lost if the process dies before something else is written, or before the loop comes to it."""
+        if self._life.dead:
+            raise JournalError("this process is dead")
+        self._put_off.append(event)
+        task = asyncio.ensure_future(self.write_put_off())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return True
+
+    async def write_put_off(self) -> None:
+        async with self._writing:
+            while self._put_off:
+                await self._life.pause()
+                await self._life.step()
+                await self._journal.append(self._put_off[0])
+                self._put_off.popleft()
 
     async def append(self, event: Recorded, *, durable: bool = False) -> None:
         if self._life.dead:
             raise JournalError("this process is dead")
+        await self.write_put_off()
         await self._life.pause()
         await self._life.step()
         await self._journal.append(event, durable=durable)
@@ -114,12 +139,14 @@ class MortalJournal:
         await self._life.pause()
 
     async def history(self, run: str) -> list[Recorded]:
+        await self.write_put_off()
         return await self._journal.history(run)
 
     async def lease(self, run: str) -> Lease:
         return await self._journal.lease(run)
 
     async def aclose(self) -> None:
+        await self.write_put_off()
         await self._journal.aclose()
 
 

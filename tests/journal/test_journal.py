@@ -9,12 +9,15 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
+from handrail.core.calls import ToolResult
 from handrail.core.errors import BrokenProof, JournalError, UsageError
 from handrail.core.events import CallSettled, RunStarted
 from handrail.journal.auditing import audit
@@ -607,6 +610,78 @@ async def test_a_run_that_is_taken_up_long_after_it_ended_goes_on_with_its_numbe
     assert audit(path).ok
     with JournalReader(path) as reader:
         assert [entry.n for entry in reader.entries("run-1")] == list(range(30))
+
+
+PUT_OFF_FOR_EVER = """
+async def main():
+    journal = await SqliteJournal.open(sys.argv[1])
+    number = 0
+    while True:
+        for _ in range(3):
+            assert journal.append_soon(settled(number))
+            number += 1
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        print(number, flush=True)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_put_off_outlives_a_kill_once_the_loop_has_turned(tmp_path: Path, seed: int) -> None:
+    path = tmp_path / "journal.db"
+    with child(PUT_OFF_FOR_EVER, path) as process:
+        assert process.stdout is not None
+        for _ in range(random.Random(seed).randrange(1, 120)):
+            said = int(process.stdout.readline())
+        process.kill()
+    with JournalReader(path) as reader:
+        kept = [event.call_id for event in reader.events() if isinstance(event, CallSettled)]
+    assert len(kept) >= said
+    assert kept == [settled(number).call_id for number in range(len(kept))]
+    assert audit(path).ok
+
+
+async def test_an_entry_that_could_not_be_written_when_it_was_put_off_is_written_before_any_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with await SqliteJournal.open(tmp_path / "journal.db") as journal:
+        await journal.append(started())
+        with full_disk(journal):
+            assert journal.append_soon(long(1))
+            await until(lambda: "1 entries are yet to be written" in caplog.text)
+            for durable in (False, True):
+                with pytest.raises(JournalError, match="full"):
+                    await journal.append(long(2), durable=durable)
+            with pytest.raises(JournalError, match="full"):
+                if not journal.append_at_once(long(2)):
+                    await journal.append(long(2))
+        await journal.append(long(3))
+        assert await journal.history("run-1") == [started(), long(1), long(3)]
+
+
+async def test_closing_a_journal_says_that_an_entry_could_not_be_written(tmp_path: Path) -> None:
+    journal = await SqliteJournal.open(tmp_path / "journal.db")
+    await journal.append(started())
+    with full_disk(journal):
+        assert journal.append_soon(long(1))
+        with pytest.raises(JournalError, match="full"):
+            await journal.aclose()
+    assert audit(tmp_path / "journal.db").entries == 1
+
+
+def long(number: int) -> CallSettled:
+    return replace(settled(number), result=ToolResult(settled(number).call_id, "pay", "x" * 20_000))
+
+
+@contextmanager
+def full_disk(journal: SqliteJournal) -> Iterator[None]:
+    """The file may not grow meanwhile."""
+    connection = journal._writer._connection
+    connection.execute("PRAGMA max_page_count = 1")  # SQLite takes the present size for it
+    yield
+    if not journal._closing:
+        connection.execute("PRAGMA max_page_count = 1000000")
 
 
 async def test_runs_that_end_together_share_a_checkpoint_and_the_end_is_signed(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ Clock        the machine's, a fixed one                   core/, testing/
 Tracer       OpenTelemetry, a list of what was told       telemetry/, tests
 
 `SearchesTools`, `NamesProvider`, `WritesCode`, `TakesTools`, `HoldsToSchema`, `CountsTokens` and `CompletesText` are
-what a `Model` may be besides, and `SharedAnswers` what a `Journal` may be.
+what a `Model` may be besides, `SharedAnswers` and `AppendsAtOnce` what a `Journal` may be.
 """
 
 from __future__ import annotations
@@ -196,9 +196,27 @@ class Journal(Protocol):
     async def aclose(self) -> None: ...
 
 
-class RecordsAtOnce:
-    """What a journal derives from whose `append` never waits for anything: whoever awaits it goes on in the same turn
-    of the event loop."""
+@runtime_checkable
+class AppendsAtOnce(Protocol):
+    """What a journal may be beside a `Journal`: one that can append without waiting. Either method may say False; then
+    nothing was appended, and `append` does it."""
+
+    def append_at_once(self, event: Recorded, *, durable: bool = False) -> bool:
+        """Append an event as `append` does, if that needs no wait.
+
+        Raises:
+            JournalError: It is not written, and nothing that depends on it may go on.
+        """
+        ...
+
+    def append_soon(self, event: Recorded) -> bool:
+        """Take an event that nobody waits for. It is written before any event that is appended later, and before the
+        event loop waits for anything else. If that fails, every later append fails until it is written.
+
+        Raises:
+            JournalError: The journal is closed, or has failed before.
+        """
+        ...
 
 
 @runtime_checkable

@@ -25,7 +25,7 @@ from handrail.core.errors import (
     ToolError,
     UsageError,
 )
-from handrail.core.events import CallAsked, CallSettled, Emit, ignore_event
+from handrail.core.events import CallAsked, CallSettled, Emit, Recorded, ignore_event
 from handrail.core.ids import NewId, nested_id, new_id
 from handrail.core.ports import Authoriser, Clock, Embedder, Journal, Spill, SystemClock, Tracer
 from handrail.core.tasks import run_to_completion, unwrap_exception_group
@@ -274,8 +274,7 @@ class Executor(ClosedOnExit):
         ledger = attempt.recorder.ledger
         ledger.is_writing(result)
         try:
-            work = self._record_end(attempt, result)
-            await (work if self.runs.records_at_once(attempt.recorder.listener) else run_to_completion(work))
+            await self._record_end(attempt, result)
         except JournalError:
             ledger.is_lost(result, lambda: self._write_down(attempt, result))
             raise
@@ -283,6 +282,7 @@ class Executor(ClosedOnExit):
 
     async def _record_end(self, attempt: CallAttempt, result: ToolResult) -> None:
         call, tool, recorder = attempt.call, attempt.tool, attempt.recorder
+        left: list[Recorded] = []
         if not attempt.ran and call.id not in recorder.ledger.before:
             asked = CallAsked(
                 run=recorder.run,
@@ -292,7 +292,8 @@ class Executor(ClosedOnExit):
                 principal=attempt.context.principal.id,
                 arguments=call.arguments if tool is None else tool.masked(call.arguments),
             )
-            await recorder.record(asked)
+            if not recorder.record_soon(asked):
+                left.append(asked)
         settled = CallSettled(
             run=recorder.run,
             at=recorder.now(),
@@ -303,7 +304,9 @@ class Executor(ClosedOnExit):
             ran=attempt.ran,
             result=result,
         )
-        await recorder.record(settled, durable=attempt.ran and tool is not None and not tool.reads)
+        durable = attempt.ran and tool is not None and not tool.reads
+        if left or not recorder.record_at_once(settled, durable=durable):
+            await run_to_completion(recorder.record_all([*left, settled], durable=durable))
 
     async def call_nested(
         self, attempt: CallAttempt, name: str, arguments: dict[str, Any], scopes: tuple[str, ...] | None, key: str

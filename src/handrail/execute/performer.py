@@ -108,7 +108,8 @@ class CallPerformer:
                 grant=attempt.grant,
                 arguments=tool.exact(attempt.arguments),
             )
-            await attempt.recorder.record(intended, durable=not tool.reads)
+            if not tool.reads or not attempt.recorder.record_soon(intended):
+                await attempt.recorder.record(intended, durable=not tool.reads)
         attempt.ran = True
 
     def check_repeated(self, attempt: CallAttempt, tool: Tool) -> None:

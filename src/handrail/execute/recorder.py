@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Literal
 
 from handrail.core.calls import ToolResult
 from handrail.core.events import CallAmended, ConfirmationAnswered, Emit, Event, Recorded, ignore_event
 from handrail.core.first_answer import append_answer, wait_in_journal
 from handrail.core.ids import NewId
-from handrail.core.ports import Clock, Journal
+from handrail.core.ports import AppendsAtOnce, Clock, Journal
+from handrail.core.tasks import run_to_completion
 from handrail.execute.ledger import CallLedger
 
 
 class RunRecorder:
     """Writes an event down before anybody is told of it."""
 
-    __slots__ = ("_clock", "_emit", "_journal", "ledger", "new_id")
+    __slots__ = ("_clock", "_emit", "_journal", "_quick", "ledger", "new_id")
 
-    def __init__(self, ledger: CallLedger, journal: Journal | None, clock: Clock, new_id: NewId, emit: Emit) -> None:
+    def __init__(
+        self,
+        ledger: CallLedger,
+        journal: Journal | None,
+        quick: AppendsAtOnce | None,
+        clock: Clock,
+        new_id: NewId,
+        emit: Emit,
+    ) -> None:
+        """`quick` is the journal, if it can append without a wait."""
         self.ledger: CallLedger = ledger
         self.new_id: NewId = new_id
+        self._quick = quick
         self._journal = journal
         self._clock = clock
         self._emit = emit
@@ -52,6 +64,53 @@ class RunRecorder:
             await self._journal.append(event, durable=durable)
         self.ledger.note(event)
         await self.emit(event)
+
+    async def record_all(self, events: Iterable[Recorded], *, durable: bool = False) -> None:
+        """Records events one after the other.
+
+        Raises:
+            JournalError: One of them is not written, nor those after it.
+        """
+        for event in events:
+            await self.record(event, durable=durable)
+
+    def record_at_once(self, event: Recorded, *, durable: bool = False) -> bool:
+        """Records an event if that needs no wait and nobody listens; False if it does, and nothing was done.
+
+        Raises:
+            JournalError: It is not written, so what depends on it must not happen.
+        """
+        if self._emit is not ignore_event:
+            return False
+        if self._journal is not None:
+            quick = self._quick
+            if quick is None or not quick.append_at_once(event, durable=durable):
+                return False
+        self.ledger.note(event)
+        return True
+
+    def record_soon(self, event: Recorded) -> bool:
+        """Records an event on which nothing depends but what is recorded after it, if nobody listens and the journal
+        can put it off; False if not, and nothing was done.
+
+        Raises:
+            JournalError: It cannot be written.
+        """
+        if self._emit is not ignore_event:
+            return False
+        if self._journal is not None and (self._quick is None or not self._quick.append_soon(event)):
+            return False
+        self.ledger.note(event)
+        return True
+
+    async def record_whole(self, event: Recorded, *, durable: bool = False) -> None:
+        """Records an event even if the caller is cancelled meanwhile.
+
+        Raises:
+            JournalError: It is not written, so what depends on it must not happen.
+        """
+        if not self.record_at_once(event, durable=durable):
+            await run_to_completion(self.record(event, durable=durable))
 
     async def amend(self, tool: str, result: ToolResult, why: Literal["late", "person"]) -> None:
         """Records what became of a call after its answer was given."""

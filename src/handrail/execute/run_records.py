@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 from handrail.core.context import Context
 from handrail.core.events import Emit, Recorded, RunFinished, RunResumed, RunStarted, ToolsOffered, ignore_event
 from handrail.core.ids import NewId
-from handrail.core.ports import Clock, Journal, RecordsAtOnce
+from handrail.core.ports import AppendsAtOnce, Clock, Journal
 from handrail.execute.ledger import CallLedger
 from handrail.execute.recorder import RunRecorder
 from handrail.tools.registry import RegisteredTools
@@ -28,6 +28,7 @@ class RunRecords:
         """The run of calls whose context names none."""
         self.now: Callable[[], int] = clock.now
         self._journal = journal
+        self._quick = journal if isinstance(journal, AppendsAtOnce) else None
         self._clock = clock
         self._new_id = new_id
         self._ledgers: dict[str, CallLedger] = {}
@@ -92,7 +93,8 @@ class RunRecords:
             history = await self._journal.history(run)
             kind = RunResumed if history else RunStarted
             begun = kind(run=run, at=self.now(), tools=tools.digest, principal=principal)
-            await self._journal.append(begun)
+            if history or self._quick is None or not self._quick.append_soon(begun):
+                await self._journal.append(begun)
         except BaseException:
             lease.release()
             raise
@@ -108,18 +110,15 @@ class RunRecords:
 
     async def recorder(self, context: Context, emit: Emit = ignore_event) -> RunRecorder:
         """Opens the run of a context, and gives what writes its record."""
-        return RunRecorder(await self.open(context), self._journal, self._clock, self._new_id, emit)
+        ledger = self._ledgers.get(context.run or self.default_run) or await self.open(context)
+        return RunRecorder(ledger, self._journal, self._quick, self._clock, self._new_id, emit)
 
     async def recorder_of_answers(self, run: str) -> RunRecorder:
         """Writes answers to questions of a run. One that is not worked on here is not taken up for that."""
         if self._journal is None or self.holds(run):
             return await self.recorder(Context(run=run))
         ledger = CallLedger(run, self.tools, None, await self._journal.history(run))
-        return RunRecorder(ledger, self._journal, self._clock, self._new_id, ignore_event)
-
-    def records_at_once(self, emit: Emit) -> bool:
-        """Whether what is recorded is recorded without waiting, so that nobody can be cancelled meanwhile."""
-        return emit is ignore_event and (self._journal is None or isinstance(self._journal, RecordsAtOnce))
+        return RunRecorder(ledger, self._journal, self._quick, self._clock, self._new_id, ignore_event)
 
     def is_silent(self, emit: Emit) -> bool:
         """Whether nothing is written down and nobody listens: then what would only be told need not be made."""
@@ -136,7 +135,9 @@ class RunRecords:
         there = self.tools_of(context.run)
         scoped = tuple(there.find(name).scoped_name if name in there else name for name in tools)
         event = ToolsOffered(run=context.run or self.default_run, at=self.now(), tools=scoped)
-        await self.record(event, context, emit)
+        recorder = await self.recorder(context, emit)
+        if not recorder.record_soon(event):
+            await recorder.record(event)
 
     async def history(self, run: str) -> list[Recorded]:
         """What the journal has of a run; nothing without a journal, or when the run has only just begun."""
@@ -152,8 +153,9 @@ class RunRecords:
         if ledger is None:
             return
         try:
-            if self._journal is not None:
-                await self._journal.append(RunFinished(run=run, at=self.now(), reason=reason))
+            finished = RunFinished(run=run, at=self.now(), reason=reason)
+            if self._journal is not None and (self._quick is None or not self._quick.append_at_once(finished)):
+                await self._journal.append(finished)
         finally:
             ledger.release()
 

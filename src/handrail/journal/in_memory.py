@@ -19,7 +19,6 @@ from msgspec.structs import replace
 
 from handrail.core.errors import JournalError, LeaseHeld
 from handrail.core.events import Recorded
-from handrail.core.ports import RecordsAtOnce
 from handrail.journal import escape
 from handrail.journal.entry import SALT_SIZE, EntryDraft, draft, encoded_body
 
@@ -34,7 +33,7 @@ _KeptEvent = tuple[Recorded, bytes | None]
 """An event, and its body as it was when the event was appended."""
 
 
-class InMemoryJournal(RecordsAtOnce):
+class InMemoryJournal:
     """Keeps the events of one process as long as it is referenced. There is nothing to close."""
 
     def __init__(self, *, random: Callable[[int], bytes] = os.urandom) -> None:
@@ -48,9 +47,17 @@ class InMemoryJournal(RecordsAtOnce):
         self._random = random
 
     async def append(self, event: Recorded, *, durable: bool = False) -> None:
+        self.append_soon(event)
+
+    def append_at_once(self, event: Recorded, *, durable: bool = False) -> bool:
+        return self.append_soon(event)
+
+    def append_soon(self, event: Recorded) -> bool:
+        """Keep an event. It never has to wait."""
         if self._closed:
             raise JournalError("the journal is closed; make another to append")
         self._events.append(_kept(event))
+        return True
 
     async def history(self, run: str) -> list[Recorded]:
         return [_as_it_was(kept) for kept in self._events if kept[0].run == run]

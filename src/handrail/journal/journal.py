@@ -47,6 +47,8 @@ _MOST_PAGES = 1000
 _PAUSE = 0.002
 _BETWEEN_RUNS = 0.1
 """Seconds between two checkpoints that are signed because a run has ended; many runs that end together share one."""
+_MOST_PUT_OFF = 64 * 1024
+"""Bytes of a body that may be written later than it is asked for."""
 _PROBE_EVERY = 1.0
 """Seconds: anybody may ask whether a node is ready, and each probe is a write that is synced."""
 _T = TypeVar("_T")
@@ -69,9 +71,9 @@ class _QueuedEntry(Struct, frozen=True, eq=False):
     """An entry in the queue and the one who waits for it."""
 
     draft: EntryDraft
-    durable: bool
-    future: asyncio.Future[None]
-    loop: asyncio.AbstractEventLoop
+    durable: bool = False
+    future: asyncio.Future[None] | None = None
+    """None if nobody waits."""
 
 
 class SqliteJournal:
@@ -98,11 +100,17 @@ class SqliteJournal:
         self._sealing = writer.signer.sealing
         self._leases = RunLeases.of(self.path)
         self._waiting: deque[_QueuedEntry] = deque()
+        self._owed: deque[EntryDraft] = deque()
+        """Entries that nobody waits for. They are older than those that wait, and are written with them."""
         self._lock = threading.Lock()
         """Held by whoever uses the writer or takes from the queue; so entries keep their order."""
         self._signals: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._cost = 0.0
-        """What a commit takes, about."""
+        self._is_woken = False
+        """Whether the thread has been told to look, and has not looked yet."""
+        self._committing: set[asyncio.AbstractEventLoop] = set()
+        """The event loops that will commit what waits before they wait for anything else."""
+        self._costs = {True: 0.0, False: 0.0}
+        """What a commit takes, about: one that is synced, and one that is not."""
         self._held = 0.0
         """For how long commits have kept the loop from its next turn."""
         self._due = math.inf
@@ -111,6 +119,8 @@ class SqliteJournal:
         """When a checkpoint was last signed."""
         self._probed = -math.inf
         self._closing = False
+        self._owed_because: JournalError | None = None
+        """Why what is owed could not be written."""
         self._unsigned_because: JournalError | None = None
         self._thread = threading.Thread(target=self._work, name=f"journal {self.path.name}", daemon=True)
         self._thread.start()
@@ -152,7 +162,7 @@ class SqliteJournal:
 
     async def append(self, event: Recorded, *, durable: bool = False) -> None:
         self._check_open()
-        await self._append(draft(event, self._random(SALT_SIZE), self._sealing), durable)
+        await self._append(draft(event, self._salt(event), self._sealing), durable)
 
     async def answer(self, event: ConfirmationAnswered, *, durable: bool = False) -> ConfirmationAnswered:
         """Append an answer, unless the question has one; the answer that counts is returned.
@@ -161,7 +171,7 @@ class SqliteJournal:
             JournalError: It is not written.
         """
         self._check_open()
-        entry = replace(draft(event, self._random(SALT_SIZE)), request=event.request)
+        entry = replace(draft(event, self._salt(event)), request=event.request)
         await self._append(entry, durable)
         return self._writer.known_answer(entry.run, event.request) or event
 
@@ -185,18 +195,61 @@ class SqliteJournal:
             raise JournalError(f"the journal {str(self.path)!r} is closed; open it again to append")
 
     async def _append(self, entry: EntryDraft, durable: bool) -> None:
-        if self._held + self._cost < self._timing.stall and not self._waiting and self._commit_at_once(entry, durable):
+        quick = self._held + self._costs[durable] < self._timing.stall
+        if quick and not self._waiting and self._commit_at_once(entry, durable):
             return
         seal_entry(entry, 0, 0, "")  # an event that cannot be written must not fail those it would share a commit with
         loop = asyncio.get_running_loop()
-        waiting = _QueuedEntry(entry, durable, loop.create_future(), loop)
-        self._waiting.append(waiting)
-        loop.call_soon(self._commit_here, loop)
-        await waiting.future
+        future = loop.create_future()
+        self._waiting.append(_QueuedEntry(entry, durable, future))
+        self._commit_this_turn(loop)
+        await future
+
+    def append_at_once(self, event: Recorded, *, durable: bool = False) -> bool:
+        """Append an event if that needs no wait; False if it does, and nothing was appended.
+
+        Raises:
+            JournalError: It is not written.
+        """
+        self._check_open()
+        # An entry that is not synced gains nothing by waiting for others.
+        if self._waiting or self._costs[durable] + (self._held if durable else 0.0) >= self._timing.stall:
+            return False
+        return self._commit_at_once(draft(event, self._salt(event), self._sealing), durable)
+
+    def append_soon(self, event: Recorded) -> bool:
+        """Take an event that nobody waits for: it is written with the next one, at the latest when the loop has done
+        what it has to do now. False if it is too large to be put off, and nothing was appended.
+
+        Raises:
+            JournalError: The journal is closed, or has failed before.
+        """
+        self._check_open()
+        self._writer.check_failure()
+        entry = draft(event, self._salt(event), self._sealing)
+        if entry.data is not None and len(entry.data) > _MOST_PUT_OFF:
+            return False
+        seal_entry(entry, 0, 0, "")
+        if self._waiting:
+            self._waiting.append(_QueuedEntry(entry))
+        else:
+            self._owed.append(entry)
+        self._commit_this_turn(asyncio.get_running_loop())
+        return True
+
+    def _commit_this_turn(self, loop: asyncio.AbstractEventLoop) -> None:
+        if loop not in self._committing:
+            self._committing.add(loop)
+            loop.call_soon(self._commit_here, loop)
+
+    def _salt(self, event: Recorded) -> bytes:
+        return self._random(SALT_SIZE) if event.body is not None else b""
 
     async def history(self, run: str) -> list[Recorded]:
         if self._is_new(run):
             return []
+        if self._owed:
+            await asyncio.to_thread(self._write_owed)
         return await asyncio.to_thread(reader.history, self.path, run)
 
     def _is_new(self, run: str) -> bool:
@@ -204,9 +257,16 @@ class SqliteJournal:
         if not self._lock.acquire(blocking=False):
             return False
         try:
-            return not self._closing and self._writer.is_new(column_for_id(run))
+            column = column_for_id(run)
+            if self._closing or any(entry.run == column for entry in list(self._owed)):
+                return False
+            return self._writer.is_new(column)
         finally:
             self._lock.release()
+
+    def _write_owed(self) -> None:
+        with self._lock:
+            self._patiently(self._commit)
 
     async def lease(self, run: str) -> RunLease:
         return self._leases.take(run)
@@ -246,22 +306,32 @@ class SqliteJournal:
             raise failure
 
     def _commit_at_once(self, entry: EntryDraft, durable: bool) -> bool:
-        """Write one entry without leaving the caller's turn. False if somebody else is writing."""
+        """Write one entry without leaving the caller's turn, behind those that are owed. False if somebody else is
+        writing."""
         if not self._lock.acquire(blocking=False):
             return False
+        owed = self._take_owed()
         try:
-            self._held += self._write([entry], durable)
-        except JournalBusy:
-            return False
+            self._held += self._write([*owed, entry], durable)
+        except BaseException as error:
+            self._owed.extendleft(reversed(owed))
+            if isinstance(error, JournalBusy):
+                return False
+            raise
         finally:
             self._lock.release()
         return True
 
+    def _take_owed(self) -> list[EntryDraft]:
+        return [self._owed.popleft() for _ in range(len(self._owed))]
+
     def _commit_here(self, loop: asyncio.AbstractEventLoop) -> None:
         """In the event loop: commit what waits if that is quick, else leave it to the thread."""
-        if not self._waiting:
+        self._committing.discard(loop)
+        if not self._waiting and not self._owed:
             return
-        quick = self._cost < self._timing.stall or not self._thread.is_alive()
+        durable = any(each.durable for each in list(self._waiting))
+        quick = self._costs[durable] < self._timing.stall or not self._thread.is_alive()
         if not quick or not self._lock.acquire(blocking=False):
             self._leave_to_thread(loop)
             return
@@ -273,7 +343,7 @@ class SqliteJournal:
             self._lock.release()
 
     def _leave_to_thread(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._signals.put(None)
+        self._wake()
         if self._closing:  # it may have looked into the queue for the last time: look again ourselves
             loop.call_later(_PAUSE, self._commit_here, loop)
 
@@ -283,23 +353,32 @@ class SqliteJournal:
         Raises:
             JournalBusy: Another process is in the way; everything waits as before.
         """
+        # Those that wait first: what is owed by then was asked for before them, or by somebody else.
         batch = [self._waiting.popleft() for _ in range(len(self._waiting))]
-        if not batch:
+        owed = self._take_owed()
+        if not batch and not owed:
             return
         failure = None
         try:
-            self._write([each.draft for each in batch], any(each.durable for each in batch))
+            self._write([*owed, *(each.draft for each in batch)], any(each.durable for each in batch))
         except JournalBusy:
             self._waiting.extendleft(reversed(batch))
+            self._owed.extendleft(reversed(owed))
             raise
         except JournalError as error:
             failure = error
         except Exception as error:
             logger.exception("the journal %s failed", self.path)
             failure = self._writer.failure = JournalError(f"the journal failed: {describe_exception(error)}")
+        owed += [each.draft for each in batch if each.future is None]
+        if failure is not None and owed:
+            self._owed.extendleft(reversed(owed))
+            self._owed_because = failure
+            logger.warning("the journal %s: %d entries are yet to be written: %s", self.path, len(owed), failure)
+        futures = [each.future for each in batch if each.future is not None]
         # Several came together: let them do so again.
-        self._held = 0.0 if len(batch) == 1 else self._timing.stall
-        _resolve_waiting(batch, failure, here)
+        self._held = 0.0 if len(futures) <= 1 else self._timing.stall
+        _resolve_waiting(futures, failure, here)
 
     def _write(self, drafts: list[EntryDraft], durable: bool) -> float:
         """Write these entries, and say how long it took."""
@@ -307,12 +386,18 @@ class SqliteJournal:
         writer.commit(drafts, durable)
         took = self._now() - started
         # A slow commit counts at once, and is forgotten after a few quick ones.
-        self._cost = max(took, 0.5 * self._cost)
+        self._costs[durable] = max(took, 0.5 * self._costs[durable])
         due = self._next_due(started)
         if due < self._due:
             self._due = due
-            self._signals.put(None)
+            self._wake()
         return took
+
+    def _wake(self) -> None:
+        """Have the thread look for something to do."""
+        if not self._is_woken:
+            self._is_woken = True
+            self._signals.put(None)
 
     def _next_due(self, now: float) -> float:
         """When there will be something to do that nobody waits for, after an entry was written now."""
@@ -331,17 +416,27 @@ class SqliteJournal:
                 try:
                     self._patiently(self._commit)
                 except JournalError as error:
-                    _resolve_waiting([self._waiting.popleft() for _ in range(len(self._waiting))], error, None)
+                    self._refuse_waiting(error)
                 if self._writer.failure is None and self._now() >= self._due:
                     self._keep_up()
         with self._lock:
             try:
+                if self._writer.failure is None:
+                    self._patiently(self._commit)
+                if self._owed and self._owed_because is not None:
+                    raise self._owed_because
                 if self._writer.failure is None:
                     self._patiently(self._sign)
             except JournalError as error:
                 self._unsigned_because = error
             finally:
                 self._writer.close()
+
+    def _refuse_waiting(self, error: JournalError) -> None:
+        """Tell those who wait that their entries are not written. What is owed stays so."""
+        batch = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        self._owed.extend(each.draft for each in batch if each.future is None)
+        _resolve_waiting([each.future for each in batch if each.future is not None], error, None)
 
     def _rest(self) -> None:
         """Until there is something to do."""
@@ -352,10 +447,10 @@ class SqliteJournal:
             left = max(_PAUSE, self._due - self._now())
         try:
             self._signals.get(timeout=left)
-            while True:
-                self._signals.get_nowait()
         except queue.Empty:
             return
+        finally:
+            self._is_woken = False  # whoever comes from here on wakes it again
 
     def _patiently(self, attempt: Callable[[], _T]) -> _T:
         for _ in range(max(1, int(self._timing.patience / _PAUSE))):
@@ -391,10 +486,10 @@ class SqliteJournal:
 
 
 def _resolve_waiting(
-    batch: Iterable[_QueuedEntry], failure: JournalError | None, here: asyncio.AbstractEventLoop | None
+    waiting: Iterable[asyncio.Future[None]], failure: JournalError | None, here: asyncio.AbstractEventLoop | None
 ) -> None:
-    for loop, group in groupby(batch, key=lambda each: each.loop):
-        futures = [each.future for each in group]
+    for loop, group in groupby(waiting, key=asyncio.Future.get_loop):
+        futures = list(group)
         if loop is here:
             _resolve(futures, failure)
             continue

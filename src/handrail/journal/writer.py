@@ -104,7 +104,7 @@ class JournalWriter:
             JournalBusy: Another process is writing; nothing was written.
             JournalError: They are not written.
         """
-        self._check()
+        self.check_failure()
         self._check_files(durable)
         try:
             if durable is not self._durable:
@@ -121,7 +121,7 @@ class JournalWriter:
 
     def check(self) -> None:
         """Raises a `JournalError` if the journal failed before, or its files are gone."""
-        self._check()
+        self.check_failure()
         self._check_files(True)
 
     def is_new(self, run: str) -> bool:
@@ -130,8 +130,8 @@ class JournalWriter:
         Raises:
             JournalError: The journal cannot be read, or the entries of another process are not in order.
         """
-        self._check()
-        if run in self._positions:
+        self.check_failure()
+        if self._positions.get(run):
             return False
         try:
             last, noted = self._connection.execute(_WHAT_IS_NEW, (run,)).fetchone()
@@ -139,7 +139,11 @@ class JournalWriter:
                 self._fold()
         except sqlite3.Error as error:
             raise explain_failure(self.path, error) from error
-        return noted is None and run not in self._positions
+        if noted is not None or self._positions.get(run):
+            return False
+        self._positions[run] = 0
+        self._leaving.add(run)
+        return True
 
     def probe(self) -> None:
         """Write something that says nothing, to know that entries could be written.
@@ -162,7 +166,7 @@ class JournalWriter:
         Raises:
             JournalError: The journal cannot be read.
         """
-        self._check()
+        self.check_failure()
         try:
             self._questions.learn(self._connection, run, request, self.size)
         except sqlite3.Error as error:
@@ -180,7 +184,7 @@ class JournalWriter:
             JournalBusy: Another process is writing.
             JournalError: It could not be kept, or the entries of another process are not in order.
         """
-        self._check()
+        self.check_failure()
         self._check_files(True)
         try:
             with self._transaction():
@@ -196,7 +200,7 @@ class JournalWriter:
 
     def move_pages(self) -> None:
         """Move the write-ahead log into the file, as far as nobody reads the old pages."""
-        self._check()
+        self.check_failure()
         self.pages = 0
         try:
             self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
@@ -219,7 +223,8 @@ class JournalWriter:
                 logger.debug("the journal %s cannot even be read any more", self.path)
             self._connection.close()
 
-    def _check(self) -> None:
+    def check_failure(self) -> None:
+        """Raises a `JournalError` if the journal failed before."""
         if self.failure is not None:
             raise JournalError(f"the journal failed before and takes no more entries: {self.failure}")
 

@@ -155,7 +155,7 @@ class SingleRun:
         else:
             self._offer_tools()
         await self._take_stock(alike)
-        await self.transcript.write_down()
+        await self.transcript.write_down(soon=True)
 
     def _offer_tools(self) -> None:
         """What whoever speaks now is offered: its tools, those that its caller runs, and those that settle nothing."""
@@ -429,7 +429,8 @@ class SingleRun:
         self, message: AssistantMessage, calls: tuple[InvocationMessage, ...], reply: ModelReply
     ) -> None:
         try:
-            await self.transcript.reply(message, calls)
+            settled_here = bool(calls) and len(self._elsewhere.left_here(calls)) == len(calls)
+            await self.transcript.reply(message, calls, soon=settled_here)
         except asyncio.CancelledError:
             self.transcript.grow(message, *calls)
             await run_to_completion(self._wind_up(calls, reply))

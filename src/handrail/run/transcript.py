@@ -18,6 +18,7 @@ from handrail.core.messages import (
 from handrail.core.tasks import run_to_completion
 from handrail.execute.executor import Executor
 from handrail.execute.ledger import CallLedger
+from handrail.execute.recorder import RunRecorder
 from handrail.run.history import conversation_of
 from handrail.run.offering import ToolSelection
 from handrail.tools.masking import masked_messages
@@ -74,7 +75,6 @@ class RunTranscript:
         self._emit = emit
         self._follow = follow
         self._is_silent = executor.runs.is_silent(emit)
-        self._at_once = executor.runs.records_at_once(emit)
         self._alike = 0
         """How many messages the conversation and the record begin with alike."""
 
@@ -90,24 +90,34 @@ class RunTranscript:
         self._alike = len(recorded) if grew else _shared(recorded, self.conversation)
         return self._alike
 
-    async def write_down(self) -> None:
-        """Record what was said since the record was last written to, or taken back."""
+    async def write_down(self, *, soon: bool = False) -> None:
+        """Record what was said since the record was last written to, or taken back; `soon` if nothing waits for it."""
         keep = self._alike
         added = self.conversation.messages[keep:]
         if added or keep < len(self.recorded):
             changed = ConversationChanged(
                 run=self.run, at=self._executor.runs.now(), keep=keep, messages=self._writable(added)
             )
-            await (self._write(changed) if self._at_once else run_to_completion(self._write(changed)))
+            recorder = await self._executor.runs.recorder(self._context, self._emit)
+            if recorder.record_soon(changed) if soon else recorder.record_at_once(changed):
+                self._wrote()
+            else:
+                await run_to_completion(self._write(recorder, changed))
 
-    async def _write(self, changed: ConversationChanged) -> None:
-        await self._executor.runs.record(changed, self._context, self._emit)
+    async def _write(self, recorder: RunRecorder, changed: ConversationChanged) -> None:
+        await recorder.record(changed)
+        self._wrote()
+
+    def _wrote(self) -> None:
         self.recorded = self.conversation
         self._alike = len(self.conversation)
         self._tell()
 
-    async def reply(self, message: AssistantMessage, calls: tuple[InvocationMessage, ...]) -> None:
-        """Record a reply, before any of its effects is. The conversation does not have it yet: `grow` adds it."""
+    async def reply(
+        self, message: AssistantMessage, calls: tuple[InvocationMessage, ...], *, soon: bool = False
+    ) -> None:
+        """Record a reply, before any of its effects is; `soon` if something is recorded after it in any case. The
+        conversation does not have it yet: `grow` adds it."""
         if self._is_silent:
             return
         given = ReplyGiven(
@@ -119,8 +129,9 @@ class RunTranscript:
             output_tokens=message.usage.output_tokens if message.usage else 0,
             messages=self._writable((message, *calls)),
         )
-        work = self._executor.runs.record(given, self._context, self._emit)
-        await (work if self._at_once else run_to_completion(work))
+        recorder = await self._executor.runs.recorder(self._context, self._emit)
+        if not (soon and recorder.record_soon(given)):
+            await recorder.record_whole(given)
 
     async def failed(self, attempt: AttemptFailed, number: int, *, last: bool) -> None:
         """The record shows each attempt at a reply."""

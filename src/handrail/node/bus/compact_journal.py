@@ -14,7 +14,7 @@ import msgspec
 from handrail.core.calls import ToolResult
 from handrail.core.events import CallAmended, CallAsked, CallIntended, CallSettled, ConfirmationAnswered, Recorded
 from handrail.core.first_answer import append_answer, wait_in_journal
-from handrail.core.ports import Journal, Lease
+from handrail.core.ports import AppendsAtOnce, Journal, Lease
 
 LARGE = 256 * 1024
 """Bytes of arguments, or of a result, as JSON."""
@@ -26,10 +26,17 @@ class CompactJournal:
 
     def __init__(self, journal: Journal, large: int = LARGE) -> None:
         self._journal = journal
+        self._quick = journal if isinstance(journal, AppendsAtOnce) else None
         self._large = large
 
     async def append(self, event: Recorded, *, durable: bool = False) -> None:
         await self._journal.append(self._thin(event), durable=durable)
+
+    def append_at_once(self, event: Recorded, *, durable: bool = False) -> bool:
+        return self._quick is not None and self._quick.append_at_once(self._thin(event), durable=durable)
+
+    def append_soon(self, event: Recorded) -> bool:
+        return self._quick is not None and self._quick.append_soon(self._thin(event))
 
     async def answer(self, event: ConfirmationAnswered, *, durable: bool = False) -> ConfirmationAnswered:
         return await append_answer(self._journal, event, durable=durable)
