@@ -6,7 +6,11 @@ Rounds are interleaved, so that a busy moment of the machine hits every way alik
 the figures are medians. The bare ways insert one row with the same bytes as an entry
 into a table without an index, in WAL mode with `synchronous=FULL`: the least that
 SQLite can do for a durable write. Every way runs until its write-ahead log has its full
-length before the measuring begins, since one that still grows is half as fast. A table goes to stderr, JSON to stdout.
+length before the measuring begins, since one that still grows is half as fast.
+
+A side effect is two durable entries, its intent and its end: side effects one after the other through the executor
+are compared with two bare commits each. A short run takes a lease, begins, makes one call that reads, and ends.
+A table goes to stderr, JSON to stdout.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+from handrail import Context, Executor, Policy, ToolCall, tool
 from handrail.core.calls import ToolResult
 from handrail.core.events import CallSettled
 from handrail.journal.entry import NO_PREVIOUS, SALT_SIZE, draft, seal_entry
@@ -88,6 +93,43 @@ def appends(journal: SqliteJournal, *, durable: bool, tasks: int = 1) -> Way:
     return way
 
 
+def effects(executor: Executor) -> Way:
+    """Side effects one after the other, each with an intent and an end that are synced."""
+    numbers = iter(range(10**9))
+
+    async def way(count: int) -> None:
+        for number in (next(numbers) for _ in range(count)):
+            result = await executor.invoke(
+                ToolCall(f"call_{number}", "note", {"number": number}), Context(run="effects")
+            )
+            assert result.outcome == "ok"
+
+    return way
+
+
+def short_runs(executor: Executor) -> Way:
+    """Runs with one read each."""
+    numbers = iter(range(10**9))
+
+    async def way(count: int) -> None:
+        for number in (next(numbers) for _ in range(count)):
+            run = f"short_{number}"
+            await executor.invoke(ToolCall("call", "look", {}), Context(run=run))
+            await executor.finish(run)
+
+    return way
+
+
+@tool(side_effects=True)
+async def note(number: int) -> str:
+    return f"noted {number}"
+
+
+@tool(side_effects=False)
+async def look() -> str:
+    return "seen"
+
+
 async def measure(ways: dict[str, Way], rounds: int, entries: int) -> dict[str, float]:
     """Entries per second of each way: the median over the rounds."""
     rates: dict[str, list[float]] = {name: [] for name in ways}
@@ -107,6 +149,11 @@ async def bench(folder: Path, rounds: int, entries: int) -> dict[str, float]:
         async def journal(name: str, timing: JournalTiming = JournalTiming()) -> SqliteJournal:
             return await stack.enter_async_context(await SqliteJournal.open(folder / f"{name}.db", timing=timing))
 
+        async def executor(name: str) -> Executor:
+            policy = Policy(confirm_side_effects=False)
+            made = Executor([note, look], journal=await journal(name), policy=policy)
+            return await stack.enter_async_context(made)
+
         ways = {
             "bare, durable": bare_full,
             "journal, durable": appends(await journal("one"), durable=True),
@@ -114,6 +161,8 @@ async def bench(folder: Path, rounds: int, entries: int) -> dict[str, float]:
             "journal, durable, 8 tasks": appends(await journal("eight"), durable=True, tasks=8),
             "bare, not synced": bare_normal,
             "journal, not synced": appends(await journal("normal"), durable=False),
+            "executor, effects": effects(await executor("effects")),
+            "executor, short runs": short_runs(await executor("short")),
         }
         await measure(ways, 1, 2000)
         rates = await measure(ways, rounds, entries)
@@ -134,7 +183,10 @@ def main() -> None:
         print(f"{name:<30} {rate:>10,.0f} /s  {1e6 / rate:>8.1f} µs", file=sys.stderr)
     durable = rates["journal, durable"] / rates["bare, durable"]
     print(f"durable appends in one task run at {durable:.0%} of bare SQLite", file=sys.stderr)
-    print(json.dumps({"rates_per_second": rates, "durable_to_bare": durable}, indent=2))
+    two_commits = 2 * rates["executor, effects"] / rates["bare, durable"]
+    print(f"side effects one at a time run at {two_commits:.0%} of two bare durable commits", file=sys.stderr)
+    ratios = {"durable_to_bare": durable, "effects_to_two_bare": two_commits}
+    print(json.dumps({"rates_per_second": rates, **ratios}, indent=2))
 
 
 if __name__ == "__main__":

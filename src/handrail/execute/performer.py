@@ -108,8 +108,9 @@ class CallPerformer:
                 grant=attempt.grant,
                 arguments=tool.exact(attempt.arguments),
             )
-            if not tool.reads or not attempt.recorder.record_soon(intended):
-                await attempt.recorder.record(intended, durable=not tool.reads)
+            recorder, durable = attempt.recorder, not tool.reads
+            if not (recorder.record_at_once(intended, durable=True) if durable else recorder.record_soon(intended)):
+                await recorder.record(intended, durable=durable)
         attempt.ran = True
 
     def check_repeated(self, attempt: CallAttempt, tool: Tool) -> None:
