@@ -18,6 +18,7 @@ import pytest
 from handrail import Context, Executor, ToolCall, tool
 from handrail.core.errors import JournalError, LeaseHeld
 from handrail.journal.journal import SqliteJournal
+from tests.journal.event_samples import started
 
 HOLDER = """
 import asyncio, sys
@@ -115,6 +116,15 @@ async def test_a_lease_outlives_the_journal_object_that_took_it(tmp_path: Path) 
             await two.lease("run-1")
         lease.release()
         (await two.lease("run-1")).release()
+
+
+async def test_whoever_takes_a_run_up_finds_what_was_put_off(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    async with await SqliteJournal.open(path) as one, await SqliteJournal.open(path) as two:
+        lease = await one.lease("run-1")
+        assert one.append_soon(started("run-1"))
+        lease.release()
+        assert await two.history("run-1") == [started("run-1")]
 
 
 async def test_whoever_reads_the_files_beside_the_journal_takes_no_lease_away(tmp_path: Path) -> None:

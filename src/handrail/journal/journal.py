@@ -24,6 +24,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from typing import TypeVar
@@ -269,7 +270,15 @@ class SqliteJournal:
             self._patiently(self._commit)
 
     async def lease(self, run: str) -> RunLease:
-        return self._leases.take(run)
+        return self._leases.take(run, self._write_owed_of)
+
+    def _write_owed_of(self, run: str) -> None:
+        """Whoever takes the run up next must find what was put off."""
+        column = column_for_id(run)
+        if not any(entry.run == column for entry in list(self._owed)):
+            return
+        with self._lock, suppress(JournalBusy):
+            self._commit()
 
     @property
     def has_failed(self) -> bool:

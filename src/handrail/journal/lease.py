@@ -17,6 +17,7 @@ import hashlib
 import os
 import struct
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from weakref import WeakValueDictionary
@@ -33,16 +34,21 @@ _FLOCK = struct.Struct("hhqqi")
 class RunLease:
     """The right to work on a run, until released or until the process ends."""
 
-    __slots__ = ("_leases", "byte", "file", "run")
+    __slots__ = ("_before_release", "_leases", "byte", "file", "run")
 
-    def __init__(self, leases: RunLeases, run: str, file: LockFile, byte: int) -> None:
+    def __init__(
+        self, leases: RunLeases, run: str, file: LockFile, byte: int, before_release: Callable[[str], None]
+    ) -> None:
         self.run = run
         self.file = file
         self.byte = byte
         self._leases = leases
+        self._before_release = before_release
 
     def release(self) -> None:
-        self._leases.give_back(self)
+        if self._leases.has(self):
+            self._before_release(self.run)
+            self._leases.give_back(self)
 
 
 class RunLeases:
@@ -64,8 +70,8 @@ class RunLeases:
                 known = _in_process[folder] = cls(folder)
             return known
 
-    def take(self, run: str) -> RunLease:
-        """Take the lease on a run.
+    def take(self, run: str, before_release: Callable[[str], None] = lambda run: None) -> RunLease:
+        """Take the lease on a run. `before_release` is called with it before the lease is let go.
 
         Raises:
             LeaseHeld: Somebody has it; the error names the process.
@@ -84,13 +90,17 @@ class RunLeases:
                 raise JournalError(
                     f"no lease can be taken in {self._folder!r} ({error.strerror}); check the folder"
                 ) from error
-            lease = self._held[run] = RunLease(self, run, file, byte)
+            lease = self._held[run] = RunLease(self, run, file, byte, before_release)
             return lease
+
+    def has(self, lease: RunLease) -> bool:
+        """Whether this lease is held."""
+        return self._held.get(lease.run) is lease
 
     def give_back(self, lease: RunLease) -> None:
         """Let others have the run of this lease; nothing happens if they may already."""
         with self._lock:
-            if self._held.get(lease.run) is lease:
+            if self.has(lease):
                 del self._held[lease.run]
                 lease.file.unlock(lease.byte)
 
