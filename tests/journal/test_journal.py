@@ -628,7 +628,7 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_what_is_put_off_outlives_a_kill_once_the_loop_has_turned(tmp_path: Path, seed: int) -> None:
+def test_a_kill_takes_only_the_last_of_what_was_put_off(tmp_path: Path, seed: int) -> None:
     path = tmp_path / "journal.db"
     with child(PUT_OFF_FOR_EVER, path) as process:
         assert process.stdout is not None
@@ -637,7 +637,7 @@ def test_what_is_put_off_outlives_a_kill_once_the_loop_has_turned(tmp_path: Path
         process.kill()
     with JournalReader(path) as reader:
         kept = [event.call_id for event in reader.events() if isinstance(event, CallSettled)]
-    assert len(kept) >= said
+    assert len(kept) >= said - 256
     assert kept == [settled(number).call_id for number in range(len(kept))]
     assert audit(path).ok
 

@@ -210,8 +210,9 @@ class AppendsAtOnce(Protocol):
         ...
 
     def append_soon(self, event: Recorded) -> bool:
-        """Take an event that nobody waits for. It is written before any event that is appended later, and before the
-        event loop waits for anything else. If that fails, every later append fails until it is written.
+        """Take an event that nobody waits for. It is written before any event that is appended later, and as soon as
+        the event loop has done what it has to do now, or the disk allows. If that fails, every later append fails until
+        it is written.
 
         Raises:
             JournalError: The journal is closed, or has failed before.

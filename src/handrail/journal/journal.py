@@ -48,6 +48,8 @@ _MOST_PAGES = 1000
 _PAUSE = 0.002
 _BETWEEN_RUNS = 0.1
 """Seconds between two checkpoints that are signed because a run has ended; many runs that end together share one."""
+_MOST_OWED = 256
+"""Entries that may be put off together. A process that is killed loses no more than these."""
 _MOST_PUT_OFF = 64 * 1024
 """Bytes of a body that may be written later than it is asked for."""
 _PROBE_EVERY = 1.0
@@ -220,13 +222,16 @@ class SqliteJournal:
 
     def append_soon(self, event: Recorded) -> bool:
         """Take an event that nobody waits for: it is written with the next one, at the latest when the loop has done
-        what it has to do now. False if it is too large to be put off, and nothing was appended.
+        what it has to do now; where the disk is slow, by the thread, as soon as it can. False if it is too large to be
+        put off, or too many are already, and nothing was appended.
 
         Raises:
             JournalError: The journal is closed, or has failed before.
         """
         self._check_open()
         self._writer.check_failure()
+        if len(self._owed) >= _MOST_OWED:
+            return False
         entry = draft(event, self._salt(event), self._sealing)
         if entry.data is not None and len(entry.data) > _MOST_PUT_OFF:
             return False
