@@ -39,9 +39,9 @@ class RunLease:
     def __init__(
         self, leases: RunLeases, run: str, file: LockFile, byte: int, before_release: Callable[[str], None]
     ) -> None:
-        self.run = run
-        self.file = file
-        self.byte = byte
+        self.run: str = run
+        self.file: LockFile = file
+        self.byte: int = byte
         self._leases = leases
         self._before_release = before_release
 
