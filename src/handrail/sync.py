@@ -72,6 +72,8 @@ class Portal:
 
     def __init__(self) -> None:
         self._process = os.getpid()
+        self._lock = threading.RLock()  # a finalizer may close another door in the middle of this
+        self._closing = False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="handrail-loop", daemon=True)
         self._thread.start()
@@ -84,13 +86,17 @@ class Portal:
         Raises:
             UsageError: It is closed, or the caller runs in that loop and would wait for itself.
         """
-        if (why := self._unusable()) is not None:
+        with self._lock:
+            why = self._unusable()
+            running = _RunningWork(work, self._loop) if why is None else None
+        if running is None:
             work.close()
             raise UsageError(why)
-        running = _RunningWork(work, self._loop)
         try:
             return running.outcome.result()
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, CancelledError) and self._closing:
+                raise UsageError("this was closed before the work had ended") from None
             running.cancel_and_wait()
             raise
 
@@ -104,18 +110,37 @@ class Portal:
         return threading.current_thread() is self._thread
 
     def _unusable(self) -> str | None:
-        if self.closed:
+        if self.closed or self._closing:
             return "this is closed; make a new one"
         if self.is_here():
             return "this would wait for itself: inside async code, await the async form instead"
         return None
 
     def close(self) -> None:
-        if self.closed:
-            return
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        """Cancel what still runs there, so that nobody waits for it in vain, and stop the loop when it has ended."""
+        with self._lock:
+            if self.closed or self._closing:
+                return
+            self._closing = True
+            # What was begun before is a task by the time that this runs: callbacks keep their order.
+            self._loop.call_soon_threadsafe(self._begin_end)
         self._thread.join()
         self._loop.close()
+
+    def _begin_end(self) -> None:
+        self._ending = self._loop.create_task(_cancel_the_others())
+        self._ending.add_done_callback(lambda _: self._loop.stop())
+
+
+_LONGEST_END = 15.0
+"""Seconds that cancelled work may take to end."""
+
+
+async def _cancel_the_others() -> None:
+    if others := asyncio.all_tasks() - {asyncio.current_task()}:
+        for task in others:
+            task.cancel()
+        await asyncio.wait(others, timeout=_LONGEST_END)
 
 
 class BlockingExecutor:

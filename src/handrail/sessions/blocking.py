@@ -27,15 +27,15 @@ class _SharedPortal:
     """The one `Portal` of a process, while anybody uses it."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a finalizer may leave in the middle of a join
         self._portal: Portal | None = None
         self._users = 0
 
     def join(self) -> Portal:
         with self._lock:
-            if self._portal is None or self._portal.closed:
-                self._portal, self._users = Portal(), 0
             self._users += 1
+            if self._portal is None or self._portal.closed:
+                self._portal, self._users = Portal(), 1
             return self._portal
 
     def leave(self, portal: Portal) -> None:
@@ -79,14 +79,16 @@ class LazyPortal:
     def iterate(self, events: AsyncGenerator[T, None]) -> Generator[T, None, None]:
         """What an async generator yields; it is closed when the iteration ends, at its end or before."""
         items: queue.SimpleQueue[T | _End] = queue.SimpleQueue()
-        task = self.call(_started(_pump(events, items)))
+        portal = self._opened()
+        task = portal.call(_started(_pump(events, items)))
         try:
             while not isinstance(item := items.get(), _End):
                 yield item
             if item.error is not None:
                 raise item.error
         finally:
-            self.call(_stopped(task))
+            if not portal.closed:  # what was under way has ended then
+                portal.call(_stopped(task))
 
     def is_here(self) -> bool:
         """Whether the caller runs in the loop behind this door."""
@@ -149,13 +151,16 @@ class _End:
 
 async def _pump(events: AsyncGenerator[T, None], items: queue.SimpleQueue[T | _End]) -> None:
     """In one task from first to last: what holds a timeout across a `yield` cannot change tasks."""
-    error = None
+    error: Exception | None = None
     try:
         async with aclosing(events):
             async for event in events:
                 items.put(event)
     except Exception as failure:
         error = failure
+    except asyncio.CancelledError:
+        error = UsageError("this was closed before its end")
+        raise
     finally:
         items.put(_End(error))
 

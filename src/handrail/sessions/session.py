@@ -356,7 +356,7 @@ class Session(Closable, Generic[Deps]):
         if self._overriding is not None:
             deps = self._overriding
         engine.tools.check_deps(self._setup.deps if deps is None else deps)
-        async with engine.turn():
+        async with engine.prompts.turn():
             self.conversation = before = engine.briefed(self.conversation)
             start = len(before)
             if prompt is not None:
@@ -508,8 +508,14 @@ class Session(Closable, Generic[Deps]):
             return self._engine
 
     async def aclose(self) -> None:
-        """End the run and let go of the journal. A journal that was given stays open."""
-        engine, self._engine = self._engine, None
+        """End the run and let go of the journal. A journal that was given stays open.
+
+        A prompt that is being answered ends with a `UsageError`; each call that was made for it has its result.
+        """
+        engine = self._engine
+        if engine is not None:
+            engine.prompts.check_closable()
+            self._engine = None
         if self._finalizer is not None:
             self._finalizer.detach()
         try:

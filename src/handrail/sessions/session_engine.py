@@ -16,7 +16,6 @@ from typing import Any, Literal, TypedDict
 from msgspec.structs import replace
 
 from handrail.core.context import Context
-from handrail.core.errors import UsageError
 from handrail.core.events import Emit, Event
 from handrail.core.ids import NewId
 from handrail.core.messages import Conversation
@@ -33,6 +32,7 @@ from handrail.run.offering import NO_PROGRAMS, Offering, Programs
 from handrail.run.runner import Runner
 from handrail.run.single_run import OnError, OnWait
 from handrail.run.transcript import Follow
+from handrail.sessions.prompt_turns import PromptTurns
 from handrail.tools.answer_type import AnswerType
 from handrail.tools.registry import RegisteredTools, prepared_tools
 
@@ -100,8 +100,7 @@ class SessionEngine:
         journal: Journal,
     ) -> None:
         self.run_id = run
-        self._loop = asyncio.get_running_loop()
-        self._turn = asyncio.Lock()
+        self.prompts = PromptTurns()
         self._journal = journal
         self._lives = AsyncExitStack()
         """The journal and the ensembles that this uses with others, or alone."""
@@ -169,18 +168,6 @@ class SessionEngine:
         path: Path | None = getattr(self._journal, "path", None)
         return path
 
-    def turn(self) -> asyncio.Lock:
-        """Held while one prompt is answered: two at once would each forget the other.
-
-        Raises:
-            UsageError: This is not the loop that the session works in.
-        """
-        if asyncio.get_running_loop() is not self._loop:
-            raise UsageError(
-                "this session works in another event loop; use its blocking methods or its async ones, not both"
-            )
-        return self._turn
-
     async def run(
         self,
         conversation: Conversation,
@@ -208,7 +195,8 @@ class SessionEngine:
         )
 
     async def aclose(self) -> None:
-        """End the run in the record, and let go of everything."""
+        """End the prompts that are being answered and the run in the record, and let go of everything."""
+        await self.prompts.aclose()
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._lives.aclose)
             if self._code is not None:
@@ -239,3 +227,5 @@ async def stream_emitted(work: Callable[[Emit], Coroutine[Any, Any, Any]]) -> As
     finally:
         task.cancel()
         await asyncio.wait({task})
+        if not task.cancelled():
+            task.exception()  # nobody waits for it any more
