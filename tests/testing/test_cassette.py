@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from msgspec.structs import replace
 
-from handrail import LLM, Output, Secret, Session, ToolCall, ToolError, create_llm, tool
+from handrail import LLM, Output, Policy, Secret, Session, ToolCall, ToolError, create_llm, tool
 from handrail.confirm import Allow, Confirmation, Decision
 from handrail.errors import ModelError, ModelUnavailable, UsageError
 from handrail.events import (
@@ -28,6 +28,7 @@ from handrail.events import (
 )
 from handrail.execute import MemorySpill
 from handrail.messages import Artefact, Citation, Media, Message, ServiceCall, Usage
+from handrail.sync import BlockingExecutor
 from handrail.testing import CassetteMismatch, MemoryJournal, ScriptedModel, ScriptFile, call, cassette, text
 from tests.examples import examples
 
@@ -521,6 +522,59 @@ def test_whatever_is_said_called_and_returned_is_replayed_as_it_was(
         first = program(really=True)
     with cassette("any", folder=folder):
         assert program(really=False) == first
+
+
+def test_equal_reads_that_ran_as_one_are_replayed_as_two(tmp_path: Path) -> None:
+    def ask(*replies: Any) -> list[Any]:
+        under_way = asyncio.Event()
+
+        @tool
+        async def look(at: str) -> str:
+            await under_way.wait()
+            return at.upper()
+
+        @tool
+        async def let_go() -> str:
+            under_way.set()
+            return "gone"
+
+        with Session(ScriptedModel(*replies), tools=[look, let_go]) as session:
+            return [result.content for result in session.ask("Look twice.").results]
+
+    script = [call("look", at="a"), call("look", at="a"), call("let_go")], [text("Seen.")]
+    with cassette("twice", folder=tmp_path, mode="record"):
+        assert ask(*script) == ["A", "A", "gone"]
+    assert [entry.get("tool") for entry in json.loads((tmp_path / "twice.json").read_text())["entries"]].count(
+        "look"
+    ) == 1
+
+    with cassette("twice", folder=tmp_path):
+        assert ask() == ["A", "A", "gone"]
+
+
+def test_an_effect_that_is_asked_for_more_often_than_recorded_is_a_mismatch(tmp_path: Path) -> None:
+    paid: list[int] = []
+
+    @tool(side_effects=True)
+    def pay(cents: int) -> str:
+        paid.append(cents)
+        return "paid"
+
+    def ask(times: int) -> None:
+        with BlockingExecutor([pay], policy=Policy(confirm_side_effects=False)) as executor:
+            for number in range(times):
+                executor.invoke(ToolCall(str(number), "pay", {"cents": 5}))
+
+    with cassette("pay", folder=tmp_path, mode="record"):
+        ask(1)
+    with pytest.raises(CassetteMismatch, match="no further one was recorded"), cassette("pay", folder=tmp_path):
+        ask(2)
+    assert paid == [5]
+
+
+def test_a_decorator_without_a_name_says_what_to_write() -> None:
+    with pytest.raises(UsageError, match=r"cassette\('orders'\)"):
+        cassette(lambda: None)  # type: ignore[arg-type]
 
 
 FIELDS = ("messages", "tools", "text", "calls", "id", "tool", "arguments", "output", "error", "stop", "model", "after")

@@ -75,7 +75,7 @@ def cassette(
             file for each of them.
 
     Raises:
-        UsageError: The name leads out of the folder, or there is no such mode.
+        UsageError: There is no name, it leads out of the folder, or there is no such mode.
     """
     if folder is None:
         caller = sys._getframe(1).f_globals.get("__file__")
@@ -87,6 +87,8 @@ class Cassette:
     """What `cassette(…)` gives. A block that ends well writes what it recorded, or has used all that was recorded."""
 
     def __init__(self, name: str, folder: Path, mode: CassetteMode | None, replace: Mapping[str, str]) -> None:
+        if not isinstance(name, str):
+            raise UsageError(f"a cassette has a name: cassette('orders'), not {name!r}")
         parts = Path(name).parts
         if not name or "\0" in name or Path(name).is_absolute() or ".." in parts:
             raise UsageError(f"the name of a cassette is that of a file in its folder, not {name!r}")
@@ -218,7 +220,7 @@ class Cassette:
     async def perform(self, call: HandlerCall, run: Callable[[], Awaitable[Output]]) -> Output:
         asked = {"tool": call.tool, "arguments": mask_fields(call.arguments, call.secrets)}
         if not self.is_recording:
-            found = self._replayed(self._find(asked, f"a call of {call.tool!r}"))
+            found = self._replayed(self._find(asked, f"a call of {call.tool!r}", again=not call.side_effects))
             with self._readable():
                 return replayed_output(found)
         entry = self._begin(asked)
@@ -252,15 +254,18 @@ class Cassette:
 
     # ── matching ─────────────────────────────────────────────────────────────────────
 
-    def _find(self, asked: Plain, what: str) -> Plain:
-        """The first entry that was not used yet and fits.
+    def _find(self, asked: Plain, what: str, *, again: bool = False) -> Plain:
+        """The first entry that was not used yet and fits; else, with `again`, one that was used and fits.
+
+        Equal reads at the same time are one, so that there is one entry. A replay is too fast for them to meet.
 
         Raises:
             CassetteMismatch: There is none.
         """
         now = self._labelled(asked)
         left = [(at, entry) for at, entry in enumerate(self._entries) if at not in self._used and _is_like(entry, now)]
-        for at, entry in left:
+        used = [(at, self._entries[at]) for at in self._used if again and _is_like(self._entries[at], now)]
+        for at, entry in (*left, *used):
             if is_same({name: entry[name] for name in now}, now):
                 self._used.add(at)
                 return entry
