@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import threading
+from typing import Any
+
 import pytest
 
-from handrail import LLM, Session
+from handrail import LLM, Session, tool
 from handrail.compat import abstractllm
+from handrail.errors import UsageError
 from handrail.events import Event, TextDelta
+from handrail.messages import Media
 from handrail.testing import ScriptedModel, call, text
+
+PICTURE = Media(media_type="image/png", data=b"png")
 
 
 def get_weather(location: str) -> str:
@@ -77,3 +86,31 @@ def test_abstractllms_name_for_ask_is_only_in_its_module() -> None:
         assert session.generate_with_tools("Weather?").text == "Sunny."
 
     assert not hasattr(Session, "generate_with_tools")
+
+
+@pytest.mark.parametrize(
+    "prompt", [5, b"bytes", {"a": 1}, [], ["words", 5], PICTURE], ids=lambda each: type(each).__name__
+)
+def test_what_is_no_prompt_is_refused_before_anything_is_asked(prompt: Any) -> None:
+    model = ScriptedModel([text("Yes.")])
+    with Session(model) as session:
+        with pytest.raises(UsageError, match="a prompt is text"):
+            session.ask(prompt)
+        assert (model.requests, len(session.conversation)) == ([], 0)
+
+
+async def test_the_threads_of_a_session_that_nobody_closed_end_with_it() -> None:
+    @tool
+    def find_thread() -> int:
+        threads.append(threading.current_thread())
+        return 1
+
+    async def ask() -> None:
+        session = Session(ScriptedModel([call("find_thread")], [text("Done.")]), tools=[find_thread])
+        await session.ask_async("Go.")
+
+    threads: list[threading.Thread] = []
+    await ask()
+    gc.collect()
+    await asyncio.to_thread(threads[0].join, 20)
+    assert not threads[0].is_alive()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import weakref
 from collections.abc import Coroutine, Hashable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -59,6 +60,7 @@ class CallPerformer:
         self._clock = clock
         self._gate = CallGate(policy.concurrency)
         self._threads = HandlerThreads()
+        weakref.finalize(self, self._threads.close).atexit = False  # for an executor that nobody closed
         self._watch = LoopWatch()
         self._processes: ProcessPool | None = None
         self._sandboxes: SandboxPool | None = None

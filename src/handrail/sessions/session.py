@@ -352,6 +352,7 @@ class Session(Closable, Generic[Deps]):
         self, prompt: Said, tool_choice: Choice, emit: Emit, returns: Any = None, deps: Any = None
     ) -> SessionReply[Any]:
         answer = self._answer_type(returns)
+        content = None if prompt is None else _content(prompt)
         engine = await self._opened()
         if self._overriding is not None:
             deps = self._overriding
@@ -359,8 +360,7 @@ class Session(Closable, Generic[Deps]):
         async with engine.prompts.turn():
             self.conversation = before = engine.briefed(self.conversation)
             start = len(before)
-            if prompt is not None:
-                content = (prompt,) if isinstance(prompt, str) else tuple(prompt)
+            if content is not None:
                 self._checkpoints.append(start)
                 self.conversation = self.conversation.say(*content, at=self._clock.now())
             try:
@@ -570,6 +570,20 @@ def _options_of(agent: Agent, options: SessionOptions) -> SessionOptions:
         "limits": agent.limits.within(options.get("limits", agent.limits)),
         "context": replace(context, agents=(*context.agents, agent.name)),
     }
+
+
+def _content(prompt: Any) -> tuple[str | Content, ...]:
+    """
+    Raises:
+        UsageError: It is no prompt.
+    """
+    content: tuple[Any, ...] = (prompt,) if isinstance(prompt, str) else ()
+    if isinstance(prompt, Iterable) and not isinstance(prompt, str | bytes | Mapping):
+        content = tuple(prompt)
+    wrong = [each for each in content if not isinstance(each, str | Content)]
+    if wrong or not content:
+        raise UsageError(f"a prompt is text, or a list of texts, Media(…) and Text(…), not {(wrong or [prompt])[0]!r}")
+    return content
 
 
 def _prompts(conversation: Conversation) -> list[int]:

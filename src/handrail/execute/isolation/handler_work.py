@@ -256,7 +256,7 @@ class HandlerThreads:
 
     def __init__(self) -> None:
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a finalizer may close it in the middle of its own work
         self._idle = 0
         """Threads that wait, and that no job was promised to."""
         self._closed = False
