@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime, time
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict
+from uuid import UUID
 
 import msgspec
 import pytest
@@ -340,3 +341,19 @@ def test_what_the_program_does_to_a_value_leaves_the_conversation_as_it_was() ->
         reply.value[0].append(2)
         assert json.loads(reply.text) == {"value": [[1]]}
     assert isinstance(reply.conversation.messages[1], AssistantMessage)
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong", "words"),
+    [
+        (date, "2026-13-01", "'2026-13-01' is not a date: "),
+        (datetime, "yesterday", "'yesterday' is not a date with time: "),
+        (time, "25:00", "'25:00' is not a time: "),
+        (UUID, "17", "'17' is not a UUID: "),
+    ],
+)
+def test_the_model_reads_which_value_it_was_that_no_type_takes(kind: Any, wrong: str, words: str) -> None:
+    model = ScriptedModel([call("final_answer", value=wrong)])
+    with Session(model, limits=Limits(wrong_answers=1)) as session, pytest.raises(InvalidAnswer) as refused:
+        session.ask("When?", returns=kind)
+    assert words in refused.value.problems[0]

@@ -74,6 +74,18 @@ def _text(convert: Convert | None = None) -> ScalarFacts:
     return ScalarFacts(_TEXT, {str: GENERAL}, convert)
 
 
+def _named(kind: str, convert: Convert) -> Convert:
+    """With the value in the words of a refusal: Python's own do not say which of several dates they mean."""
+
+    def named(text: Any) -> Any:
+        try:
+            return convert(text)
+        except ValueError as error:
+            raise ValueError(f"{text!r} is not a {kind}: {error}") from None
+
+    return named
+
+
 def _formatted(name: str, convert: Convert, *, ordered: bool = True) -> ScalarFacts:
     return ScalarFacts({"type": "string", "format": name}, {str: SPECIFIC}, convert, limits_need_value=ordered)
 
@@ -97,9 +109,9 @@ SCALARS: dict[type, ScalarFacts] = {
         lambda value: Decimal(str(value)),
         limits_need_value=True,
     ),
-    UUID: _formatted("uuid", UUID, ordered=False),
-    datetime: _formatted("date-time", lambda text: datetime.fromisoformat(text.upper())),
-    date: _formatted("date", date.fromisoformat),
-    time: _formatted("time", lambda text: time.fromisoformat(text.upper())),
+    UUID: _formatted("uuid", _named("UUID", UUID), ordered=False),
+    datetime: _formatted("date-time", _named("date with time", lambda text: datetime.fromisoformat(text.upper()))),
+    date: _formatted("date", _named("date", date.fromisoformat)),
+    time: _formatted("time", _named("time", lambda text: time.fromisoformat(text.upper()))),
     timedelta: _formatted("duration", _duration),
 }
