@@ -83,6 +83,18 @@ async def test_the_run_is_cancelled_when_the_browser_leaves_if_the_application_s
     assert session.conversation.text == ""
 
 
+async def test_a_browser_that_comes_back_after_the_end_is_told_to_stay_away_and_nothing_is_asked_again() -> None:
+    model = ScriptedModel([text("One.")], [text("Two.")])
+    async with Session(model) as session:
+        browser = Browser(app_of(session))
+        async with browser.stream("POST", "/ask", {"prompt": "Count."}) as stream:
+            last = (await stream.rest())[-1]
+        async with browser.stream("POST", "/ask", {"prompt": "Count."}, last_event=last["n"]) as again:
+            assert (again.status, await again.ended()) == (204, b"")
+
+        assert (len(model.requests), session.conversation.text) == (1, "One.")
+
+
 async def test_other_errors_are_not_told() -> None:
     with pytest.raises(ValueError, match="secret"):
         await error_response(Request({"type": "http"}), ValueError("secret"))

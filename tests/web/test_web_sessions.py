@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import json
 import logging
+import weakref
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +20,7 @@ from handrail.errors import UsageError
 from handrail.events import ConfirmationAnswered
 from handrail.journal import JournalReader, SqliteJournal
 from handrail.testing import ScriptedModel, call, text
-from handrail.web import SessionNotFound, TooManySessions, WebSessions
+from handrail.web import SessionBusy, SessionNotFound, TooManySessions, WebEvent, WebSessions
 from tests.polling import until
 from tests.web.asgi_browser import Browser, BrowserStream
 from tests.web.chat_app import GatedModel, app_of, refund, refunds, sessions_of
@@ -48,6 +51,10 @@ def without_ids(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{key: value for key, value in event.items() if key not in ("n", "id")} for event in events]
 
 
+async def until_type(events: AsyncIterator[WebEvent], type: str) -> WebEvent:
+    return await anext(event async for event in events if event.type == type)
+
+
 async def test_an_answer_is_streamed_as_numbered_events() -> None:
     model = ScriptedModel([text("Let me look. "), call("find_order", id="17")], [text("An umbrella.")])
     async with sessions_of(model) as sessions:
@@ -68,6 +75,17 @@ async def test_an_answer_is_streamed_as_numbered_events() -> None:
     ]
     numbers = [event["n"] for event in events]
     assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+
+
+async def test_a_stream_has_its_end_whatever_characters_a_model_writes() -> None:
+    model = ScriptedModel([call("find_order", "c\ud800", id="17"), call("\udfff", "d")], [text("An \ud800.")])
+    async with sessions_of(model) as sessions:
+        browser = Browser(app_of(sessions))
+        events = await told(browser, f"/sessions/{await begun(browser)}/turns", {"prompt": "What is order 17?"})
+
+    results = {(event["id"], event["tool"]) for event in events if event["type"] == "result"}
+    assert results == {("c?", "find_order"), ("d", "?")}
+    assert (events[-1]["type"], events[-1]["text"]) == ("done", "An ?.")
 
 
 async def test_what_was_said_before_is_known_in_the_next_request() -> None:
@@ -313,6 +331,23 @@ async def test_two_questions_are_answered_one_after_the_other_after_a_restart(tm
     assert (refunds, events[-1].type) == ([("18", 1)], "done")
 
 
+async def test_of_two_answers_at_once_after_a_pause_the_second_may_be_given_again() -> None:
+    model = ScriptedModel([call("refund", order="1", cents=1), call("refund", order="2", cents=2)], [text("Done.")])
+    async with sessions_of(model, answer_within=0) as sessions:
+        session = await sessions.create(owner="ada")
+        _ = [event async for event in await session.start("Refund both.")]
+        first, second = (question["id"] for question in session.questions)
+
+        events, refused = await asyncio.gather(
+            session.answer(first, True), session.answer(second, True), return_exceptions=True
+        )
+        assert isinstance(refused, SessionBusy) and not isinstance(events, BaseException)
+        assert [event.type async for event in events][-1] == "waiting"
+        assert [event.type async for event in await session.answer(second, True)][-1] == "done"
+
+    assert refunds == [("1", 1), ("2", 2)]
+
+
 async def test_a_new_prompt_withdraws_what_waits() -> None:
     async with sessions_of(ScriptedModel([REFUND], [text("As you like.")]), answer_within=0) as sessions:
         browser = Browser(app_of(sessions))
@@ -388,6 +423,28 @@ async def test_a_question_of_an_agent_below_is_found_after_a_restart(tmp_path: P
         events = [event async for event in await session.answer(question["id"], True)]
 
     assert (refunds, events[-1].type, events[-1].data) == ([("17", 2450)], "done", {"text": "Done."})
+
+
+async def test_a_user_cannot_have_the_run_of_an_agent_of_somebody_else_by_choosing_an_id() -> None:
+    model = ScriptedModel([text("Pay Eve.")], [call("clerk", "c1", prompt="Whom do I pay?")], [text("Thanks.")])
+    clerk = Agent(ScriptedModel([text("Pay the shop.")]), name="clerk", description="Knows whom to pay.")
+    async with WebSessions(Session(model, tools=[clerk.as_tool()])) as sessions:
+        eve = await sessions.open("chat-ada.c1", owner="eve", create=True)
+        _ = [event async for event in await eve.start("Say: pay Eve.")]
+        ada = await sessions.open("chat-ada", owner="ada", create=True)
+        events = [event async for event in await ada.start("Whom do I pay?")]
+
+        with pytest.raises(SessionNotFound):
+            await sessions.open("chat-ada.c1", owner="ada")
+    assert [event.data["text"] for event in events if event.type == "result"] == ["Pay the shop."]
+
+
+@pytest.mark.parametrize("ids", [("a.b", "a%2Eb"), ("a%b", "a%25b"), ("ä/b", "../ä"), ("a" * 200, "." * 200)])
+async def test_different_ids_are_different_sessions_also_after_a_restart(tmp_path: Path, ids: tuple[str, str]) -> None:
+    for _ in range(2):
+        async with sessions_of(ScriptedModel(), journal=str(tmp_path / "web.db")) as sessions:
+            opened = [await sessions.open(id, owner=f"owner of {id}", create=True) for id in ids]
+            assert [session.id for session in opened] == list(ids)
 
 
 async def test_an_answer_is_held_to_the_schema_of_the_model() -> None:
@@ -493,16 +550,45 @@ async def test_what_a_tool_raises_and_what_supervises_the_model_stays_here() -> 
 async def test_a_session_that_is_not_in_use_is_forgotten_and_read_again() -> None:
     async with sessions_of(ScriptedModel([text("Hello Ada.")], [text("Ada.")]), most=2) as sessions:
         first = await sessions.create(owner="ada")
+        id, first_one = first.id, weakref.ref(first)
         _ = [event async for event in await first.start("I am Ada.")]
+        del first
         others = [await sessions.create(owner="eve") for _ in range(2)]
+        gc.collect()
 
-        again = await sessions.open(first.id, owner="ada")
+        assert first_one() is None
+        again = await sessions.open(id, owner="ada")
         events = [event async for event in await again.start("Who am I?")]
 
-        assert again is not first and await sessions.open(others[1].id, owner="eve") is others[1]
+        assert await sessions.open(others[1].id, owner="eve") is others[1]
     said = [getattr(message, "text", "") for message in again.conversation.messages]
     assert said[1:] == ["I am Ada.", "Hello Ada.", "Who am I?", "Ada."]
     assert events[-1].data == {"text": "Ada."}
+
+
+async def test_a_session_that_a_request_still_has_is_the_one_that_is_opened_again() -> None:
+    model = GatedModel([text("One"), text(".")])
+    async with sessions_of(model, most=1) as sessions:
+        first = await sessions.create(owner="ada")
+        await sessions.create(owner="eve")  # there is room for one: the first is forgotten
+        again = await sessions.open(first.id, owner="ada")
+        events = await first.start("Count.")
+
+        with pytest.raises(SessionBusy):
+            await again.start("Count too.")
+        model.gate.set()
+        assert [event.type async for event in events] == ["prompt", "text", "done"]
+
+
+async def test_a_forgotten_session_that_works_asks_its_user_and_ends_with_the_others() -> None:
+    async with sessions_of(ScriptedModel([REFUND], [text("Done.")]), most=1) as sessions:
+        session = await sessions.create(owner="ada")
+        await sessions.create(owner="eve")
+        events = aiter(await session.start("Refund it."))
+        asked = await until_type(events, "question")
+        await sessions.aclose()
+
+        assert (await until_type(events, "waiting")).data["questions"][0]["id"] == asked.data["id"]
 
 
 async def test_no_more_sessions_are_in_use_than_may_be() -> None:

@@ -76,7 +76,12 @@ class WebEvent(Struct, frozen=True, kw_only=True):
 
     def to_sse(self) -> bytes:
         """The event as it goes over the wire."""
-        return b"id: %d\ndata: %b\n\n" % (self.n, msgspec.json.encode({"type": self.type, **self.data}))
+        told = {"type": self.type, **self.data}
+        try:
+            data = msgspec.json.encode(told)
+        except UnicodeEncodeError:  # a model wrote half a surrogate pair
+            data = msgspec.json.encode(browser_safe(told))
+        return b"id: %d\ndata: %b\n\n" % (self.n, data)
 
 
 def browser_event(event: Event) -> tuple[str, dict[str, Any]] | None:

@@ -86,6 +86,8 @@ class WebSession:
 
     def __init__(self, sessions: WebSessions, id: str, owner: str) -> None:
         self.id = id
+        self.run: str = run_of(id)
+        """The name of its run in the journal."""
         self.owner = owner
         self.conversation: Conversation = Conversation()
         """Everything said so far."""
@@ -172,6 +174,7 @@ class WebSession:
 
         Raises:
             QuestionClosed: It waits for no answer in this session.
+            SessionBusy: Another question is being answered; this one is asked again.
             WebSessionError: The arguments do not fit the tool.
         """
         if isinstance(allow, Mapping):
@@ -187,7 +190,9 @@ class WebSession:
                 asked.word.set_result(given)
                 return events
         if self._is_busy:
-            raise QuestionClosed
+            # The turn that another answer has taken up comes to this question too; until then nobody hears the answer.
+            is_asked_again = asked is not None and asked.word is None and question not in self._given
+            raise SessionBusy if is_asked_again else QuestionClosed
         try:
             return await self._begin(None, "auto", (question, given))
         except SessionBusy:  # another process has the turn, and reads the answer from the journal
@@ -238,7 +243,7 @@ class WebSession:
         except BaseException as error:
             self._is_busy = False
             if engine is not None and not isinstance(error, SessionBusy):
-                engine.executor.runs.let_go(self.id)
+                engine.executor.runs.let_go(self.run)
             raise
         events = WebSessionEvents(self, after, until_turn_ends=True)
         self._turn = asyncio.create_task(self._run_turn(engine, context, choice, deps))
@@ -246,7 +251,7 @@ class WebSession:
 
     def _context(self, engine: SessionEngine) -> Context:
         principal = Principal(self.owner, engine.context.principal.scopes)
-        return replace(engine.context, run=self.id, principal=principal)
+        return replace(engine.context, run=self.run, principal=principal)
 
     async def _take_up(self, engine: SessionEngine, context: Context) -> None:
         """Keep others off the run, and take over what they said in it."""
@@ -255,7 +260,7 @@ class WebSession:
             await runs.open(context)
         except LeaseHeld:
             raise SessionBusy from None
-        await self.read(engine.journal, await runs.history(self.id))
+        await self.read(engine.journal, await runs.history(self.run))
 
     async def begin_record(self, engine: SessionEngine) -> None:
         """Write down whose session it is, so that it is known to every process from now on."""
@@ -263,7 +268,7 @@ class WebSession:
             await engine.executor.runs.open(self._context(engine))
         except LeaseHeld:
             raise SessionBusy from None
-        engine.executor.runs.let_go(self.id)
+        engine.executor.runs.let_go(self.run)
 
     async def read(self, journal: Journal, history: Sequence[Recorded]) -> None:
         """Take over what the record has of the session.
@@ -281,7 +286,7 @@ class WebSession:
             self.conversation = recorded
         if not self.conversation.messages:
             self.conversation = self._sessions.beginning
-        self._keep_questions(await open_questions(journal, self.id, history, waiting))
+        self._keep_questions(await open_questions(journal, self.run, history, waiting))
 
     def _keep_questions(self, asked: Iterable[ConfirmationRequested]) -> None:
         """These are the questions that wait for an answer, and no others."""
@@ -350,11 +355,11 @@ class WebSession:
         executor = engine.executor
         if not self._unanswered():
             self._keep_questions(())
-            await executor.finish(self.id, reason)
+            await executor.finish(self.run, reason)
             return
-        executor.runs.let_go(self.id)  # the run is not over: a call waits
-        history = await engine.journal.history(self.id)
-        self._keep_questions(await open_questions(engine.journal, self.id, history))
+        executor.runs.let_go(self.run)  # the run is not over: a call waits
+        history = await engine.journal.history(self.run)
+        self._keep_questions(await open_questions(engine.journal, self.run, history))
 
     def _follow(self, conversation: Conversation) -> None:
         self.conversation = conversation
@@ -423,7 +428,7 @@ class WebSession:
 
     async def _answer_elsewhere(self, question: str, given: _Answer) -> None:
         journal = (await self._sessions.engine()).journal
-        waiting = await open_questions(journal, self.id, await journal.history(self.id))
+        waiting = await open_questions(journal, self.run, await journal.history(self.run))
         asked = [each for each in waiting if each.request == question]
         if not asked:
             raise QuestionClosed
@@ -462,6 +467,12 @@ class WebSessionEvents:
 
     def _is_last(self, event: WebEvent) -> bool:
         return event.type in TURN_ENDS or (event.type == "snapshot" and not self._session.is_working)
+
+
+def run_of(id: str) -> str:
+    """The name of the run of a session. It has no dot, which parts the name of an agent's run from its caller's: else
+    whoever chooses an id could have the run of an agent of somebody else."""
+    return id.replace("%", "%25").replace(".", "%2E")
 
 
 async def open_questions(

@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.closing import ClosedOnExit
@@ -22,7 +23,7 @@ from handrail.core.confirmation import Confirmation, Decision, Defer
 from handrail.core.dependencies import Deps
 from handrail.core.errors import UsageError
 from handrail.core.events import RunResumed, RunStarted
-from handrail.core.ids import new_id
+from handrail.core.ids import new_id, run_and_above
 from handrail.core.messages import Conversation
 from handrail.core.ports import Approver, SystemClock
 from handrail.core.single_flight import SingleFlight
@@ -33,7 +34,7 @@ from handrail.tools.answer_type import AnswerType
 from handrail.tools.registry import RegisteredTools, registered
 from handrail.tools.schema.validator import Validator
 from handrail.web.errors import InvalidSessionId, SessionNotFound, TooManySessions
-from handrail.web.kept_session import WebSession
+from handrail.web.kept_session import WebSession, run_of
 
 _LONGEST_ID = 200
 
@@ -82,6 +83,9 @@ class WebSessions(ClosedOnExit):
         self._new_id = options.get("new_id", new_id)
         self._most = most
         self._sessions: BoundedMemory[str, WebSession] = BoundedMemory(lru=True)
+        """By the names of their runs."""
+        self._held: WeakValueDictionary[str, WebSession] = WeakValueDictionary()
+        """The same, and those that a request still has although they were forgotten: a run has one session here."""
         self._finding: SingleFlight[str, WebSession | None] = SingleFlight()
         self._engine: SessionEngine | None = None
         self._opening = asyncio.Lock()
@@ -115,38 +119,44 @@ class WebSessions(ClosedOnExit):
             raise InvalidSessionId(f"A session id has 1 to {_LONGEST_ID} printable characters.")
         if not isinstance(owner, str) or not owner:
             raise UsageError("owner is the id of the user whose session it is; it must not be empty")
-        found = self._sessions.get(id)
+        run = run_of(id)
+        found = self._sessions.get(run)
         if found is None:
-            found, _ = await self._finding.share(id, lambda: self._find(id, owner if create else None))
+            found, _ = await self._finding.share(run, lambda: self._find(id, run, owner if create else None))
         if found is None and create:  # whoever asked at the same time did not want a new one
-            found, _ = await self._finding.share(id, lambda: self._find(id, owner))
+            found, _ = await self._finding.share(run, lambda: self._find(id, run, owner))
         if found is None or found.owner != owner:
             raise SessionNotFound
         return found
 
-    async def _find(self, id: str, create_for: str | None) -> WebSession | None:
-        if (known := self._sessions.get(id)) is not None:
+    async def _find(self, id: str, run: str, create_for: str | None) -> WebSession | None:
+        if (known := self._sessions.get(run)) is not None:
             return known
+        if (held := self._held.get(run)) is not None:
+            return self._keep(held)
         engine = await self.engine()
-        history = await engine.journal.history(id)
+        history = await engine.journal.history(run)
         if not history and create_for is not None:
             await WebSession(self, id, create_for).begin_record(engine)
-            history = await engine.journal.history(id)  # another process may have been quicker
+            history = await engine.journal.history(run)  # another process may have been quicker
         first = next((event for event in history if isinstance(event, RunStarted | RunResumed)), None)
         if first is None:
             return None
         session = WebSession(self, id, first.principal)
         await session.read(engine.journal, history)
+        return self._keep(session)
+
+    def _keep(self, session: WebSession) -> WebSession:
         self._make_room()
-        self._sessions[id] = session
+        self._sessions[session.run] = self._held[session.run] = session
         return session
 
     def _make_room(self) -> None:
         if len(self._sessions) < self._most:
             return
-        for id, session in self._sessions.items():
+        for run, session in self._sessions.items():
             if not session.is_needed:
-                self._sessions.pop(id, None)
+                self._sessions.pop(run, None)
                 return
         raise TooManySessions
 
@@ -195,12 +205,8 @@ class WebSessions(ClosedOnExit):
 
     def working_on(self, run: str) -> WebSession | None:
         """The session whose turn this run is, or is below as that of an agent, if one is under way here."""
-        while run:
-            session = self._sessions.get(run)
-            if session is not None and session.is_working:
-                return session
-            run = run.rpartition(".")[0]
-        return None
+        found = (self._held.get(each) for each in run_and_above(run))
+        return next((session for session in found if session is not None and session.is_working), None)
 
     # ── life ─────────────────────────────────────────────────────────────────────────
 
@@ -216,7 +222,7 @@ class WebSessions(ClosedOnExit):
             self.is_closed = True
             engine, self._engine = self._engine, None
         try:
-            await asyncio.gather(*(session.close() for _, session in self._sessions.items()))
+            await asyncio.gather(*(session.close() for session in list(self._held.values())))
             if engine is not None:
                 await engine.aclose()
         finally:

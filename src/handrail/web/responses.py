@@ -15,6 +15,7 @@ from handrail.web.events import WebEvent, browser_event, failure
 from handrail.web.kept_session import WebSessionEvents
 
 try:
+    from starlette.datastructures import Headers
     from starlette.requests import Request
     from starlette.responses import JSONResponse, Response
     from starlette.types import Receive, Scope, Send
@@ -73,11 +74,16 @@ class _BrowserStream(EventStreamResponse):
         kept = isinstance(events, WebSessionEvents)
         self._events = events
         self._told = aiter(events) if isinstance(events, WebSessionEvents) else _numbered(events, reasoning)
+        self._is_kept = kept
         self._ends_with_reader = kept or cancel
         self._is_read = True
         self._pump: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not self._is_kept and "last-event-id" in Headers(scope=scope):
+            # A browser's EventSource comes back after the end of a stream. The prompt must not be asked again: this
+            # status tells it to stay away. The run of a `Session` has not begun, for nobody has read its events.
+            return await Response(status_code=204)(scope, receive, send)
         self._pump = asyncio.create_task(self._fill())
         await super().__call__(scope, receive, send)
 
