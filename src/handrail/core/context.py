@@ -28,6 +28,20 @@ class Principal(Struct, frozen=True):
 LOCAL = Principal()
 
 
+class RepeatingCaller(Struct, frozen=True):
+    """A caller that forgets its calls when it is restarted, as a client of an MCP server does.
+
+    An equal side effect that was made before its conversation began may be the same one, asked for again.
+    """
+
+    owner: str
+    """Whose effects may be the same."""
+    since: int
+    """When its conversation began, in milliseconds since 1970."""
+    key: str = ""
+    """The key under which it would repeat this call, if it gave one: the same key means the same effect."""
+
+
 class Context(Struct, frozen=True, kw_only=True):
     """What the caller says about a call."""
 
@@ -56,6 +70,8 @@ class Context(Struct, frozen=True, kw_only=True):
     """The names of the agents on whose behalf the call is made, the outermost first."""
     budget: Any = None
     """What the run that makes the call may still use, for a run that the call begins in this process."""
+    repeating: RepeatingCaller | None = None
+    """What is known of a caller that may ask again for what it has asked for."""
     auxdata: Mapping[str, Any] = field(default_factory=dict)
     namespace: Mapping[str, Any] = field(default_factory=dict)
 
@@ -71,6 +87,7 @@ class Context(Struct, frozen=True, kw_only=True):
         return replace(
             self,
             depth=self.depth + 1,
+            repeating=self.repeating and replace(self.repeating, key=""),
             scopes=scopes,
             within=self.within if self.scopes is None else (*self.within, self.scopes),
             held=(*self.held, *(each for each in holding if each is not None)),

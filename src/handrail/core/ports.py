@@ -22,10 +22,20 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, runtime_checkable
 
+from msgspec import Struct
+
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.confirmation import Confirmation, Decision
 from handrail.core.context import Context
-from handrail.core.events import ConfirmationAnswered, Emit, ModelEvent, Recorded, ignore_event
+from handrail.core.events import (
+    CallIntended,
+    ConfirmationAnswered,
+    ConfirmationRequested,
+    Emit,
+    ModelEvent,
+    Recorded,
+    ignore_event,
+)
 from handrail.core.messages import AssistantMessage
 from handrail.core.model_request import ModelRequest
 
@@ -234,6 +244,36 @@ class SharedAnswers(Protocol):
 
     async def wait_for_answer(self, run: str, request: str) -> ConfirmationAnswered:
         """Return the first answer to a question, once anybody has given it."""
+        ...
+
+
+class EffectMark(Struct, frozen=True):
+    """Where the journal last noted a side effect: the call that began it, or asked a person about it."""
+
+    seq: int
+    run: str
+    call_id: str
+
+
+@runtime_checkable
+class EffectJournal(Protocol):
+    """What a journal may be beside a `Journal`: one that finds a side effect again by what it does, in any run."""
+
+    async def last_effect(self, identity: bytes) -> EffectMark | None:
+        """Where the effect of this identity was last noted."""
+        ...
+
+    async def append_effect(
+        self, event: CallIntended | ConfirmationRequested, identity: bytes, after: int | None, *, durable: bool = False
+    ) -> bool:
+        """Append an event and note the effect that it is about, unless that was noted since.
+
+        `after` is the `seq` of the last note that the caller knows of, None of none. Without a newer one the event is
+        appended, and True returned; else nothing is written.
+
+        Raises:
+            JournalError: It is not written.
+        """
         ...
 
 

@@ -63,6 +63,10 @@ class CallAttempt:
     locations: Locations = field(default_factory=dict)
     """Where paths among the arguments led when the call was decided on."""
     key: str = ""
+    effect: bytes | None = None
+    """The identity of its side effect, where the journal finds one again by it."""
+    effect_seen: int | None = None
+    """Where the journal had last noted that effect when it was looked for."""
     ran: bool = False
     cancelled: bool = False
     cause: Exception | None = None

@@ -64,9 +64,10 @@ class CallConfirmer:
         why: str = "",
         locations: Locations | None = None,
         agents: tuple[str, ...] = (),
+        identity: bytes | None = None,
     ) -> GrantedConfirmation:
         """Return when the call may run; `why` is a reason for which no standing word will do. Rules on paths go by
-        `locations`.
+        `locations`; the question is found again by its `identity`.
 
         Raises:
             Denied: Somebody said no.
@@ -87,7 +88,7 @@ class CallConfirmer:
         question = _question(tool, call, arguments, request, nonce, recorder, definition, why)
         question = msgspec.structs.replace(question, locations=locations or {}, agents=agents)
         if request is None:
-            request = await self._record_question(question, tool, nonce, recorder)
+            request = await self._record_question(question, tool, nonce, recorder, identity)
         decision = await first_decision(self._approver, question, partial(recorder.wait_anywhere, question.request))
         match decision:
             case Allow(by=by):
@@ -115,7 +116,7 @@ class CallConfirmer:
         return _granted(tool, answer, arguments)
 
     async def _record_question(
-        self, question: Confirmation, tool: Tool, nonce: str, recorder: RunRecorder
+        self, question: Confirmation, tool: Tool, nonce: str, recorder: RunRecorder, identity: bytes | None
     ) -> ConfirmationRequested:
         known = recorder.ledger.words_of(question.definition) is not None
         request = ConfirmationRequested(
@@ -135,7 +136,7 @@ class CallConfirmer:
                 question.agents,
             ),
         )
-        await recorder.record(request)
+        await recorder.record_question(request, identity)
         return request
 
 

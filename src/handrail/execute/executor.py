@@ -37,6 +37,7 @@ from handrail.execute.confirm import CallConfirmer, DeferAll
 from handrail.execute.dedupe.create import create_deduplicator
 from handrail.execute.dedupe.matching import Deduplicator
 from handrail.execute.dedupe.reuse import CallReuse
+from handrail.execute.effects import EarlierEffects, EffectOverlap, question_identity
 from handrail.execute.isolation.handler_target import check_isolation
 from handrail.execute.performer import CallPerformer
 from handrail.execute.policy import Policy, ScopeAuthoriser, is_untrusted_result, why_confirm_after_untrusted
@@ -92,6 +93,7 @@ class Executor(ClosedOnExit):
         self._embedder = embedder
         self._deduplicators: dict[Tool, Deduplicator | None] = {}
         self._performer = CallPerformer(policy, spill, self._clock)
+        self._effects = EarlierEffects(self.runs, policy, self)
         self._take_in(tools)
 
     @property
@@ -228,14 +230,30 @@ class Executor(ClosedOnExit):
         check_secrets(arguments, tool)
         if not tool.reads:
             self._performer.check_repeated(attempt, tool)
-            why = why_confirm_after_untrusted(tool, attempt.recorder.ledger, self.policy.after_untrusted)
+            if (earlier := await self._effects.answer(attempt, tool)) is not None:
+                return earlier
+            untrusted = why_confirm_after_untrusted(tool, attempt.recorder.ledger, self.policy.after_untrusted)
+            why = "; ".join(filter(None, (self._effects.why_again(attempt), untrusted)))
             if attempt.grant is None and (why or self.policy.confirm_side_effects):
                 warnings += await self._confirm(attempt, tool, why)
-        given = context.deps is not self.deps  # for this call: what was answered with other dependencies is no answer
+                if attempt.arguments != arguments and (earlier := await self._effects.answer(attempt, tool)):
+                    return earlier  # a person changed it into another effect
+        while True:
+            try:
+                result = await self._perform(attempt, tool)
+                break
+            except EffectOverlap:
+                if (earlier := await self._effects.answer(attempt, tool)) is not None:
+                    return earlier
+        return msgspec.structs.replace(result, warnings=warnings + result.warnings) if warnings else result
+
+    async def _perform(self, attempt: CallAttempt, tool: Tool) -> ToolResult:
+        deps = attempt.context.deps
+        given = deps is not self.deps  # for this call: what was answered with other dependencies is no answer
         result, _ = await self._reuse.run(
-            call_id=call.id,
+            call_id=attempt.call.id,
             deduplicator=None if given else self._deduplicators.get(tool),
-            scope=f"{attempt.scope}\n{id(context.deps)}" if given else attempt.scope,
+            scope=f"{attempt.scope}\n{id(deps)}" if given else attempt.scope,
             name=tool.scoped_name,
             arguments=attempt.arguments,
             resource=attempt.resource,
@@ -244,7 +262,7 @@ class Executor(ClosedOnExit):
             share=tool.share,
             execute=lambda: self._performer.perform(attempt),
         )
-        return msgspec.structs.replace(result, warnings=warnings + result.warnings) if warnings else result
+        return result
 
     async def _confirm(self, attempt: CallAttempt, tool: Tool, why: str) -> tuple[str, ...]:
         """What the tool takes is told without the time in which a person thought about it."""
@@ -252,7 +270,14 @@ class Executor(ClosedOnExit):
         try:
             found = await locate_arguments(tool, attempt.arguments)
             granted = await self._confirmer.confirm(
-                tool, attempt.call, attempt.arguments, attempt.recorder, why, found, attempt.context.agents
+                tool,
+                attempt.call,
+                attempt.arguments,
+                attempt.recorder,
+                why,
+                found,
+                attempt.context.agents,
+                question_identity(attempt),
             )
         finally:
             attempt.waited = self._clock.monotonic() - asked

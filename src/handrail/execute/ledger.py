@@ -70,6 +70,8 @@ class CallLedger:
         """Tool definitions that people were asked about, by digest."""
         self._approved: dict[str, str] = {}
         """The digest of the definition under which a tool was last allowed to run."""
+        self.repeated: set[bytes] = set()
+        """Side effects that were asked for in this run and answered by the result of an earlier call."""
         self.untrusted: set[str] = set()
         """The tools and other sources whose words from outside this run has read."""
         self.before: dict[str, CallIntended] = {}

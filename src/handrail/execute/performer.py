@@ -20,6 +20,7 @@ from handrail.core.ports import Clock, Spill
 from handrail.execute.attempt import CallAttempt, handler_failure, report_failure
 from handrail.execute.concurrency import CallGate, GateEntry
 from handrail.execute.dedupe.matching import call_identity
+from handrail.execute.effects import EffectOverlap
 from handrail.execute.isolation.handler_work import HandlerThreads, HandlerWork, StragglingWork
 from handrail.execute.isolation.loop_watch import LoopWatch
 from handrail.execute.isolation.process_pool import ProcessPool
@@ -73,6 +74,7 @@ class CallPerformer:
         Raises:
             CancelledError: It was cancelled; `attempt.result` is the answer, if it had begun.
             JournalError: Its intent could not be written.
+            EffectOverlap: An equal effect was begun since it was looked for.
         """
         tool = attempt.tool
         assert tool is not None  # a call is resolved before it is performed
@@ -110,9 +112,12 @@ class CallPerformer:
                 grant=attempt.grant,
                 arguments=tool.exact(attempt.arguments),
             )
-            recorder, durable = attempt.recorder, not tool.reads
-            if not (recorder.record_at_once(intended, durable=True) if durable else recorder.record_soon(intended)):
-                await recorder.record(intended, durable=durable)
+            recorder = attempt.recorder
+            if tool.reads:
+                if not recorder.record_soon(intended):
+                    await recorder.record(intended)
+            elif not await recorder.record_intent(intended, attempt.effect, attempt.effect_seen):
+                raise EffectOverlap
         attempt.ran = True
 
     def check_repeated(self, attempt: CallAttempt, tool: Tool) -> None:

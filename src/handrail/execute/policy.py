@@ -32,6 +32,8 @@ class Policy:
     after_untrusted: AfterUntrusted = "allow"
     """What becomes of a side effect once the run has read a result of an untrusted tool: as ever, put to a person
     whatever standing rules allow, or refused."""
+    repeat_window: float = 300.0
+    """Seconds in which a client that was restarted gets the result of an equal call instead of a second effect."""
     repair: bool = False
     """Read arguments leniently, for every tool; each repair leaves a warning."""
     retry: Retry | None = None

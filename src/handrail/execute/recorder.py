@@ -7,10 +7,19 @@ from collections.abc import Iterable
 from typing import Literal
 
 from handrail.core.calls import ToolResult
-from handrail.core.events import CallAmended, ConfirmationAnswered, Emit, Event, Recorded, ignore_event
+from handrail.core.events import (
+    CallAmended,
+    CallIntended,
+    ConfirmationAnswered,
+    ConfirmationRequested,
+    Emit,
+    Event,
+    Recorded,
+    ignore_event,
+)
 from handrail.core.first_answer import append_answer, wait_in_journal
 from handrail.core.ids import NewId
-from handrail.core.ports import AppendsAtOnce, Clock, Journal
+from handrail.core.ports import AppendsAtOnce, Clock, EffectJournal, Journal
 from handrail.core.tasks import run_to_completion
 from handrail.execute.ledger import CallLedger
 
@@ -62,6 +71,9 @@ class RunRecorder:
         """
         if self._journal is not None:
             await self._journal.append(event, durable=durable)
+        await self._tell(event)
+
+    async def _tell(self, event: Recorded) -> None:
         self.ledger.note(event)
         await self.emit(event)
 
@@ -111,6 +123,36 @@ class RunRecorder:
         """
         if not self.record_at_once(event, durable=durable):
             await run_to_completion(self.record(event, durable=durable))
+
+    async def record_intent(self, event: CallIntended, effect: bytes | None, seen: int | None) -> bool:
+        """Record a side effect that is about to run; False if an equal one was begun after the one that was seen.
+
+        Raises:
+            JournalError: It is not written, so the call must not run.
+        """
+        if effect is None or not isinstance(self._journal, EffectJournal):
+            if not self.record_at_once(event, durable=True):
+                await self.record(event, durable=True)
+            return True
+        if not await self._journal.append_effect(event, effect, seen, durable=True):
+            return False
+        await self._tell(event)
+        return True
+
+    async def record_question(self, event: ConfirmationRequested, identity: bytes | None) -> None:
+        """Record a question, so that it is also found by what it asks about.
+
+        Raises:
+            JournalError: It is not written.
+        """
+        if identity is None or not isinstance(self._journal, EffectJournal):
+            await self.record(event)
+            return
+        seen = None
+        while not await self._journal.append_effect(event, identity, seen):
+            last = await self._journal.last_effect(identity)
+            seen = None if last is None else last.seq
+        await self._tell(event)
 
     async def amend(self, tool: str, result: ToolResult, why: Literal["late", "person"]) -> None:
         """Records what became of a call after its answer was given."""

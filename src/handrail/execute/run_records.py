@@ -7,9 +7,10 @@ from collections.abc import Callable
 from weakref import WeakValueDictionary
 
 from handrail.core.context import Context
+from handrail.core.errors import LeaseHeld
 from handrail.core.events import Emit, Recorded, RunFinished, RunResumed, RunStarted, ToolsOffered, ignore_event
 from handrail.core.ids import NewId
-from handrail.core.ports import AppendsAtOnce, Clock, Journal
+from handrail.core.ports import AppendsAtOnce, Clock, EffectJournal, Journal
 from handrail.execute.ledger import CallLedger
 from handrail.execute.recorder import RunRecorder
 from handrail.tools.registry import RegisteredTools
@@ -45,6 +46,11 @@ class RunRecords:
         return self._journal is not None
 
     @property
+    def effects(self) -> EffectJournal | None:
+        """The journal, if it finds side effects by what they do."""
+        return self._journal if isinstance(self._journal, EffectJournal) else None
+
+    @property
     def tools_in_use(self) -> tuple[RegisteredTools, ...]:
         """The set that runs get now, and those that runs under way have."""
         return (self.tools, *(ledger.tools for ledger in self._ledgers.values()))
@@ -64,6 +70,17 @@ class RunRecords:
     def holds(self, run: str) -> bool:
         """Whether it works on this run now, so that nobody else does."""
         return run in self._ledgers
+
+    async def is_live(self, run: str) -> bool:
+        """Whether somebody works on this run now, here or in another process."""
+        if run in self._ledgers or self._journal is None:
+            return run in self._ledgers
+        try:
+            lease = await self._journal.lease(run)
+        except LeaseHeld:
+            return True
+        lease.release()
+        return False
 
     def find(self, run: str) -> CallLedger | None:
         """The ledger of a run that is worked on."""

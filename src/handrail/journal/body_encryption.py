@@ -61,6 +61,10 @@ class BodyEncryption:
         _, opening = self._derived(salt)
         return hashlib.sha256(opening + data).hexdigest()
 
+    def blind(self, identity: bytes) -> bytes:
+        """Sixteen bytes that are the same for the same identity, and tell nothing about it without the key."""
+        return hashlib.blake2b(identity, key=self._secret, person=b"handrail effect1", digest_size=16).digest()
+
     def _derived(self, salt: bytes) -> tuple[bytes, bytes]:
         """The encryption key of an entry, and the opening of its digest."""
         from cryptography.hazmat.primitives.hashes import SHA256

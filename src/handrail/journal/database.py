@@ -48,6 +48,14 @@ CREATE TABLE checkpoint (size INTEGER PRIMARY KEY, note TEXT NOT NULL, frontier 
 _EXACT = "CREATE TABLE IF NOT EXISTS exact (seq INTEGER PRIMARY KEY, data BLOB NOT NULL)"
 """Encrypted bodies, by entry (`body_encryption.py`). A journal of an earlier handrail gets the table when opened."""
 
+_EFFECTS = """
+CREATE TABLE IF NOT EXISTS effect (
+    identity BLOB NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (identity, seq)
+) WITHOUT ROWID
+"""
+"""Where each side effect was asked about or begun. An identity is blinded with the key of the journal, so that it tells
+nothing about arguments that were erased."""
+
 FATAL = {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 _WAYS_OUT = {
@@ -256,6 +264,7 @@ def _create(connection: sqlite3.Connection, origin: str, signer: Signer) -> None
         meta = {"format": str(FORMAT), "origin": origin, "key": signer.verifier_key}
         connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
     connection.execute(_EXACT)
+    connection.execute(_EFFECTS)
     connection.execute("COMMIT")
 
 

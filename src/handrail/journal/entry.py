@@ -46,6 +46,15 @@ class BodyRef(Struct, frozen=True):
     size: int
 
 
+class EffectNote(Struct):
+    """The side effect that an entry is about, noted only while nobody has noted it after the one that is known."""
+
+    identity: bytes
+    after: int | None
+    written: bool = False
+    """Whether the entry was written."""
+
+
 class EntryDraft(Struct, frozen=True, gc=False):
     """An entry that has no place yet."""
 
@@ -60,6 +69,7 @@ class EntryDraft(Struct, frozen=True, gc=False):
     """The exact body, encrypted, where `data` hides a part of it."""
     request: str = ""
     """The question that this entry answers, if it is written only while nobody else has answered it."""
+    effect: EffectNote | None = None
 
 
 class LeafPosition(Struct, frozen=True, gc=False):

@@ -33,11 +33,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from handrail.core.errors import JournalError, describe_exception
-from handrail.core.events import ConfirmationAnswered, Recorded
-from handrail.core.ports import Clock, SystemClock
+from handrail.core.events import CallIntended, ConfirmationAnswered, ConfirmationRequested, Recorded
+from handrail.core.ports import Clock, EffectMark, SystemClock
 from handrail.journal import reader
 from handrail.journal.database import JournalBusy
-from handrail.journal.entry import SALT_SIZE, EntryDraft, column_for_id, draft, seal_entry
+from handrail.journal.entry import (
+    SALT_SIZE,
+    EffectNote,
+    EntryDraft,
+    column_for_id,
+    decode_event,
+    draft,
+    seal_entry,
+)
 from handrail.journal.keys import Signer
 from handrail.journal.lease import RunLease, RunLeases
 from handrail.journal.writer import JournalWriter
@@ -177,6 +185,47 @@ class SqliteJournal:
         entry = replace(draft(event, self._salt(event)), request=event.request)
         await self._append(entry, durable)
         return self._writer.known_answer(entry.run, event.request) or event
+
+    async def last_effect(self, identity: bytes) -> EffectMark | None:
+        """Where a side effect was last noted, by whatever process.
+
+        Raises:
+            JournalError: The journal cannot be read.
+        """
+        self._check_open()
+        blinded = self._sealing.blind(identity)
+        if not self._lock.acquire(blocking=False):
+            return await asyncio.to_thread(self._last_effect, blinded)
+        try:
+            return self._effect_mark(blinded)
+        finally:
+            self._lock.release()
+
+    def _last_effect(self, blinded: bytes) -> EffectMark | None:
+        with self._lock:
+            return self._effect_mark(blinded)
+
+    def _effect_mark(self, blinded: bytes) -> EffectMark | None:
+        found = self._writer.last_effect(blinded)
+        if found is None:
+            return None
+        event = decode_event(found[1], None)
+        assert isinstance(event, CallIntended | ConfirmationRequested)  # no other entry is noted
+        return EffectMark(found[0], event.run, event.call_id)
+
+    async def append_effect(
+        self, event: CallIntended | ConfirmationRequested, identity: bytes, after: int | None, *, durable: bool = False
+    ) -> bool:
+        """Append what begins a side effect, or asks about it, unless somebody noted it since; whether it was appended.
+
+        Raises:
+            JournalError: It is not written.
+        """
+        self._check_open()
+        note = EffectNote(self._sealing.blind(identity), after)
+        entry = replace(draft(event, self._salt(event), self._sealing), effect=note)
+        await self._append(entry, durable)
+        return note.written
 
     async def wait_for_answer(self, run: str, request: str) -> ConfirmationAnswered:
         """The first answer to a question, once somebody has given it, in this process or in another.

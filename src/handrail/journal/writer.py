@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from handrail.core.errors import BrokenProof, JournalError
 from handrail.core.events import ConfirmationAnswered
@@ -29,6 +30,8 @@ logger = logging.getLogger(__name__)
 
 _INSERT = "INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _INSERT_EXACT = "INSERT INTO exact VALUES (?, ?)"
+_INSERT_EFFECT = "INSERT INTO effect VALUES (?, ?)"
+_LAST_EFFECT = "SELECT max(seq) FROM effect WHERE identity = ?"
 _LAST_POSITION = "SELECT n FROM span WHERE run = ?"
 _WHAT_IS_NEW = "SELECT (SELECT max(seq) FROM entry), (SELECT n FROM span WHERE run = ?)"
 _NOTE_SPANS = """
@@ -41,6 +44,16 @@ Row = tuple[int, str, int, str | None, str, int, bytes, bytes, bytes | None, byt
 """As in the table: seq, run, n, call, type, at, leaf, hash, salt, data."""
 Exact = tuple[int, bytes]
 """An encrypted body: seq, data."""
+Effect = tuple[bytes, int]
+"""A side effect and where it was noted: identity, seq."""
+
+
+class _Rows(NamedTuple):
+    """What a commit adds to the tables."""
+
+    entries: list[Row]
+    exact: list[Exact]
+    effects: list[Effect]
 
 
 class JournalWriter:
@@ -98,7 +111,8 @@ class JournalWriter:
     def commit(self, drafts: Sequence[EntryDraft], durable: bool) -> None:
         """Write these entries, all or none. With `durable` they have reached the disk.
 
-        An answer to a question that has one by now, from whatever process, is left out.
+        An answer to a question that has one by now, from whatever process, is left out, and so is what begins a side
+        effect that somebody has noted meanwhile.
 
         Raises:
             JournalBusy: Another process is writing; nothing was written.
@@ -110,14 +124,14 @@ class JournalWriter:
             if durable is not self._durable:
                 self._connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
                 self._durable = durable
-            rows, exact = self._rows(drafts)
+            rows = self._rows(drafts)
             try:
-                self._insert(rows, exact)
+                self._insert(rows)
             except sqlite3.IntegrityError:
                 rows = self._insert_behind_others(drafts)
         except sqlite3.Error as error:
             raise self._explained(error) from error
-        self._advance(rows)
+        self._advance(rows.entries)
 
     def check(self) -> None:
         """Raises a `JournalError` if the journal failed before, or its files are gone."""
@@ -255,30 +269,49 @@ class JournalWriter:
                 self._connection.execute("ROLLBACK")
             raise
 
-    def _insert(self, rows: list[Row], exact: list[Exact]) -> None:
-        if len(rows) == 1 and not exact:
-            self._connection.execute(_INSERT, rows[0])  # a transaction by itself, without two more statements
+    def _insert(self, rows: _Rows) -> None:
+        if len(rows.entries) == 1 and not rows.exact and not rows.effects:
+            self._connection.execute(_INSERT, rows.entries[0])  # a transaction by itself, without two more statements
             return
         with self._transaction():
-            self._insert_all(rows, exact)
+            self._insert_all(rows)
 
-    def _insert_behind_others(self, drafts: Sequence[EntryDraft]) -> list[Row]:
+    def _insert_behind_others(self, drafts: Sequence[EntryDraft]) -> _Rows:
         with self._transaction():
             self._fold()
-            rows, exact = self._rows(drafts)
-            self._insert_all(rows, exact)
+            rows = self._rows(drafts)
+            self._insert_all(rows)
         return rows
 
-    def _insert_all(self, rows: list[Row], exact: list[Exact]) -> None:
-        self._connection.executemany(_INSERT, rows)
-        if exact:
-            self._connection.executemany(_INSERT_EXACT, exact)
+    def _insert_all(self, rows: _Rows) -> None:
+        self._connection.executemany(_INSERT, rows.entries)
+        if rows.exact:
+            self._connection.executemany(_INSERT_EXACT, rows.exact)
+        if rows.effects:
+            self._connection.executemany(_INSERT_EFFECT, rows.effects)
 
-    def _rows(self, drafts: Sequence[EntryDraft]) -> tuple[list[Row], list[Exact]]:
+    def last_effect(self, identity: bytes) -> tuple[int, bytes] | None:
+        """Where a side effect was last noted, and the leaf of that entry.
+
+        Raises:
+            JournalError: The journal cannot be read.
+        """
+        self.check_failure()
+        try:
+            found = self._connection.execute(_LAST_EFFECT, (identity,)).fetchone()[0]
+            if found is None:
+                return None
+            leaf = self._connection.execute("SELECT leaf FROM entry WHERE seq = ?", (found,)).fetchone()
+        except sqlite3.Error as error:
+            raise explain_failure(self.path, error) from error
+        return None if leaf is None else (found, leaf[0])
+
+    def _rows(self, drafts: Sequence[EntryDraft]) -> _Rows:
         seq, prev = self.size, self._head
         positions: dict[str, int] = {}
         rows: list[Row] = []
         exact: list[Exact] = []
+        effects: dict[bytes, int] = {}
         answered: set[tuple[str, str]] = set()
         for each in drafts:
             if each.request:
@@ -286,6 +319,14 @@ class JournalWriter:
                 if answers in answered or self.answer(*answers) is not None:
                     continue
                 answered.add(answers)
+            if (note := each.effect) is not None:
+                last = effects.get(note.identity)
+                if last is None:
+                    last = self._connection.execute(_LAST_EFFECT, (note.identity,)).fetchone()[0]
+                note.written = last == note.after
+                if not note.written:
+                    continue
+                effects[note.identity] = seq
             n = positions[each.run] if each.run in positions else self._position(each.run)
             leaf = seal_entry(each, seq, n, prev)
             hashed = leaf_hash(leaf)
@@ -293,7 +334,7 @@ class JournalWriter:
             if each.exact is not None:
                 exact.append((seq, each.exact))
             seq, prev, positions[each.run] = seq + 1, hashed.hex(), n + 1
-        return rows, exact
+        return _Rows(rows, exact, list(effects.items()))
 
     def _position(self, run: str) -> int:
         if run in self._positions:

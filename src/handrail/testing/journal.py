@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from handrail.core.errors import JournalError, LeaseHeld
-from handrail.core.events import ConfirmationAnswered, Recorded
+from handrail.core.events import CallIntended, ConfirmationAnswered, ConfirmationRequested, Recorded
+from handrail.core.ports import EffectMark
 
 
 class MemoryJournal:
@@ -23,6 +24,7 @@ class MemoryJournal:
         self.closed: bool = False
         self._leases: set[str] = set()
         self._answered = asyncio.Event()
+        self._effects: dict[bytes, EffectMark] = {}
 
     async def append(self, event: Recorded, *, durable: bool = False) -> None:
         if self.closed:
@@ -39,6 +41,19 @@ class MemoryJournal:
             return first
         await self.append(event, durable=durable)
         return event
+
+    async def last_effect(self, identity: bytes) -> EffectMark | None:
+        return self._effects.get(identity)
+
+    async def append_effect(
+        self, event: CallIntended | ConfirmationRequested, identity: bytes, after: int | None, *, durable: bool = False
+    ) -> bool:
+        known = self._effects.get(identity)
+        if after != (None if known is None else known.seq):
+            return False
+        await self.append(event, durable=durable)
+        self._effects[identity] = EffectMark(len(self.events) - 1, event.run, event.call_id)
+        return True
 
     async def wait_for_answer(self, run: str, request: str) -> ConfirmationAnswered:
         while (first := self._answer(run, request)) is None:

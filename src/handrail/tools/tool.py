@@ -102,6 +102,8 @@ class ToolOptions(TypedDict, total=False):
     deduplicator: Any
     share: bool
     reconcile: Callable[[Invocation], Any] | None
+    effect_key: tuple[str, ...] | None
+    repeat_window: float | None
     replays: bool
 
 
@@ -165,6 +167,12 @@ class Tool(CalledAs[F_co], Generic[Deps_contra, F_co]):
     """Identical read-only calls in flight share one execution. Say False where each call must differ, as for dice."""
     reconcile: Callable[[Invocation], Any] | None = None
     """Finds out what became of a call that was under way when the process died: its result, or None if it never ran."""
+    effect_key: tuple[str, ...] | None = None
+    """The arguments that say which effect it is, as `("order_id",)`: calls that agree in them mean the same effect.
+    None is all arguments."""
+    repeat_window: float | None = None
+    """Seconds in which a client that was restarted gets the result of an equal call instead of a second effect; None
+    takes the policy's."""
     replays: bool = False
     """Whatever it does, it does by calls of other tools, each under a key: then it may run again from its beginning,
     and each of those calls is answered from the record. Its own answers are never reused."""
@@ -191,6 +199,13 @@ class Tool(CalledAs[F_co], Generic[Deps_contra, F_co]):
             value = getattr(self, limit)
             if value is not None and value < 1:
                 raise InvalidDefinition(f"{limit} of {definition.name!r} must be at least 1, not {value!r}")
+        known = definition.input_schema.get("properties", {})
+        for argument in self.effect_key or ():
+            if argument not in known:
+                raise InvalidDefinition(
+                    f"the effect key of {definition.name!r} names {argument!r}, which is not one of its arguments:"
+                    f" {', '.join(known) or 'it has none'}"
+                )
         schema, inferred = definition.output_schema, self.shape is not None and self.shape.output_schema
         compiled: dict[str, Any] = {
             "check_output": self.check_output or ("warn" if schema is not None and schema == inferred else "enforce"),

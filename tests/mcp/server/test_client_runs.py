@@ -20,7 +20,7 @@ class Counted:
         self.count = 0
 
         @tool(side_effects=True)
-        def count() -> str:
+        def count(what: str = "") -> str:
             """Count."""
             self.count += 1
             return str(self.count)
@@ -31,14 +31,28 @@ class Counted:
 async def test_each_session_is_a_run_that_ends_with_it() -> None:
     counted = Counted()
     async with serving(counted.scene.served) as url:
-        for _ in range(2):
+        for what in ("apples", "pears"):
             async with Client(url, mode=LEGACY) as client:
-                await client.call_tool("count", {})
-                await client.call_tool("count", {})
+                await client.call_tool("count", {"what": what})
+                await client.call_tool("count", {"what": what})
         await until(lambda: len(counted.scene.recorded(RunFinished)) == 2)  # the session ends behind its answer
         assert len(counted.scene.recorded(RunStarted)) == 2
     runs = [event.run for event in counted.scene.recorded(CallIntended)]
     assert runs[0] == runs[1] != runs[2] == runs[3]
+
+
+async def test_a_client_that_comes_back_gets_the_result_of_its_equal_call_and_may_ask_for_another() -> None:
+    counted = Counted()
+    said = []
+    async with serving(counted.scene.served) as url:
+        for _ in range(2):
+            async with Client(url, mode=LEGACY) as client:
+                said.append(text(await client.call_tool("count", {})))
+        async with Client(url, mode=LEGACY) as client:
+            said += [text(await client.call_tool("count", {})) for _ in range(2)]
+    first, again, once_more, wanted = said
+    assert first == "1" and counted.count == 1 and "waits for a person" in wanted
+    assert again.startswith("1\n") and "not run again" in again and "not run again" in once_more
 
 
 async def test_callers_without_a_session_share_the_run_of_their_principal() -> None:

@@ -238,7 +238,7 @@ async def test_a_tool_called_by_a_tool_is_asked_about_in_mid_call() -> None:
 
     async def tidy(invocation: Invocation) -> str:
         """Put everything away."""
-        result = await invocation.invoke("put", {"thing": "cup"})
+        result = await invocation.invoke("put", {"thing": invocation.arguments.get("thing", "cup")})
         return result.outcome
 
     tidying = Tool.from_function(tidy, style="invocation", schema={"type": "object"}, side_effects=True)
@@ -247,7 +247,7 @@ async def test_a_tool_called_by_a_tool_is_asked_about_in_mid_call() -> None:
         assert text(await client.call_tool("tidy", {})) == "ok"
     assert drawer.things == ["cup"] and len(person.forms) == 1
     async with served.client(MODERN, elicitation_callback=person) as client:
-        assert text(await client.call_tool("tidy", {})) == "needs_confirmation"
+        assert text(await client.call_tool("tidy", {"thing": "mug"})) == "needs_confirmation"
     assert drawer.things == ["cup"]
 
 

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.canonical import digest
 from handrail.core.ids import NewId
+from handrail.core.ports import Clock, SystemClock
 from handrail.mcp.server.definition import McpCaller
 
 CALLS = 1_000
@@ -27,17 +28,20 @@ Place = tuple[str, str]
 
 
 class _ClientRun:
-    def __init__(self, id: str, tools: str) -> None:
+    def __init__(self, id: str, tools: str, since: int) -> None:
         self.id = id
         self.tools = tools
+        self.since = since
+        """When the client began its conversation, in milliseconds since 1970."""
         self.calls = 0
 
 
 class ClientRuns:
     """Finds the place of each call, and ends runs that get no more."""
 
-    def __init__(self, new_id: NewId, finish: Finish | None) -> None:
+    def __init__(self, new_id: NewId, finish: Finish | None, clock: Clock = SystemClock()) -> None:
         self._new_id = new_id
+        self._now = clock.now
         self._finish = finish
         self._open = BoundedMemory[tuple[str, str], _ClientRun](
             OPEN, on_forget=lambda where, run: self._left.add(run.id)
@@ -58,6 +62,11 @@ class ClientRuns:
             self._keyed[id] = run
             return run, id
         return self._waiting.get(same) or (self._current(caller, owner, tools), self._new_id("call"))
+
+    def since(self, caller: McpCaller, owner: str) -> int:
+        """When the conversation began that a call belongs to, in milliseconds since 1970."""
+        run = self._open.get(_where(caller, owner))
+        return self._now() if run is None else run.since
 
     def waits(self, same: str, place: Place) -> None:
         """Nobody can be asked about this call now: who sends it again means this one."""
@@ -102,14 +111,19 @@ class ClientRuns:
                     await self._finish(run)
 
     def _current(self, caller: McpCaller, owner: str, tools: str) -> str:
-        where = (caller.session or "", owner)
+        where = _where(caller, owner)
         run = self._open.get(where)
+        since = self._now() if run is None else run.since
         endless = caller.session is not None or caller.local
         if run is not None and (run.tools != tools or (run.calls >= CALLS and not endless)):
             self._left.add(run.id)
             run = None
         if run is None:
-            run = _ClientRun(self._new_id("run"), tools)
+            run = _ClientRun(self._new_id("run"), tools, since)
         self._open[where] = run
         run.calls += 1
         return run.id
+
+
+def _where(caller: McpCaller, owner: str) -> tuple[str, str]:
+    return caller.session or "", owner

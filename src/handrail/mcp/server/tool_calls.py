@@ -11,7 +11,8 @@ from mcp.shared.exceptions import MCPError
 
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.canonical import digest
-from handrail.core.context import Context, Principal
+from handrail.core.confirmation import Confirmation
+from handrail.core.context import Context, Principal, RepeatingCaller
 from handrail.core.events import CallProgress, Event
 from handrail.core.ids import NewId, new_id, traceparent
 from handrail.mcp.server.call_rounds import CallRounds
@@ -90,7 +91,9 @@ class McpToolCalls:
             word = (waited, answer) if waited is not None and answer is not None else None
             talk = decider_for(request, decided_by(request, principal.id), word)
             call = ToolCall(place[1], params.name, arguments)
-            going = self._rounds.begin(request, call, _context(place[0], request, caller, principal), owner, talk, said)
+            repeating = RepeatingCaller(owner, self.runs.since(caller, owner), _key(request) or "")
+            context = _context(place[0], request, caller, principal, repeating)
+            going = self._rounds.begin(request, call, context, owner, talk, said)
         dismissed = going.detached or (answer is not None and answer.action == "cancel")
         answered = partial(self._answered, request, going.talk, place, same, dismissed)
         return await self._rounds.follow(request, going, _ProgressSteps(request, place[1]).tell, answered)
@@ -101,12 +104,15 @@ class McpToolCalls:
         tools = self._served.tools()
         if result.outcome == "unknown_tool" and result.name not in tools:
             raise MCPError(types.INVALID_PARAMS, sendable_text(f"Unknown tool: {result.text}"))
-        question = talk.asked.get(place[1]) if isinstance(talk, MidCallDecider | NextRoundDecider) else None
+        question = None
+        if isinstance(talk, MidCallDecider | NextRoundDecider):
+            # It may be about an equal call that waits since an earlier session; then it goes on there.
+            question = talk.asked.get(place[1]) or next(reversed(talk.asked.values()), None)
         waits = None
         if result.outcome == "needs_confirmation":
             can_ask = is_modern(request) and asks_by_form(request) and not dismissed
             if question is not None and can_ask and (form := confirmation_form(question)) is not None:
-                return _input(place, question.request, form)
+                return _input(question, form)
             self.runs.waits(same, place)
             waits = None if question is None else question.request
         else:
@@ -170,14 +176,22 @@ def _answer(params: types.CallToolRequestParams) -> types.ElicitResult | None:
     return given if isinstance(given, types.ElicitResult) else None
 
 
-def _context(run: str, request: Request, caller: McpCaller, principal: Principal) -> Context:
+def _context(
+    run: str, request: Request, caller: McpCaller, principal: Principal, repeating: RepeatingCaller
+) -> Context:
     trace = traceparent((request.meta or {}).get("traceparent"))
     told = {"client": caller.client, "version": caller.version, "protocol": caller.protocol}
-    return Context(run=run, principal=principal, trace=trace, auxdata={"mcp": told})
+    return Context(
+        run=run,
+        principal=principal,
+        trace=trace,
+        repeating=repeating,
+        auxdata={"mcp": told},
+    )
 
 
-def _input(place: Place, request: str, form: types.ElicitRequestFormParams) -> types.InputRequiredResult:
-    state = CallAwaitingConfirmation(run=place[0], call=place[1], request=request)
+def _input(question: Confirmation, form: types.ElicitRequestFormParams) -> types.InputRequiredResult:
+    state = CallAwaitingConfirmation(run=question.run, call=question.call_id, request=question.request)
     return types.InputRequiredResult(
         input_requests={KEY: types.ElicitRequest(params=form)}, request_state=state.written()
     )

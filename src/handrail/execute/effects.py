@@ -1,0 +1,229 @@
+"""A side effect that was begun before: by a process that died, by a client that was restarted, in another session.
+
+What an effect does is its identity: who asks for it, which tool, and its arguments, or those of them that the tool
+names in `effect_key`. The journal finds an effect by it in every run. What becomes of a call whose effect was begun by
+an earlier one:
+
+    the earlier call …                       a caller that remembers its calls   a `RepeatingCaller`
+    was cut off                              `reconcile` is asked; else in doubt; never run a second time
+    is in doubt                              in doubt, until a person settles it
+    still runs                               runs                                waits for that result, or in doubt
+    timed out or was cancelled while it ran  runs                                in doubt, within the window
+    has its result                           runs, unless the run of the         that result, if it is from before the
+                                             earlier call was cut off: then      conversation and within the window;
+                                             that result, within the window      else it runs
+    was allowed and has not run              runs on that word, which is then used up
+    waits for a person's word                asks anew                           waits for the same word
+    failed, or was denied                    runs                                runs
+
+Who got an earlier result instead of an effect is asked, at the next equal call of the run, whether they want it again.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from handrail.core.calls import ToolCall, ToolResult
+from handrail.core.canonical import canonical_json
+from handrail.core.context import Context
+from handrail.core.errors import InDoubt, LeaseHeld
+from handrail.core.events import (
+    CallAmended,
+    CallIntended,
+    CallSettled,
+    ConfirmationAnswered,
+    ConfirmationRequested,
+    Recorded,
+    RunFinished,
+    RunResumed,
+)
+from handrail.core.ports import EffectMark, Invoker
+from handrail.execute.attempt import CallAttempt
+from handrail.execute.policy import Policy
+from handrail.execute.run_records import RunRecords
+from handrail.tools.tool import Tool
+
+_QUESTION = b"?"
+"""Behind the identity of an effect: that of the question about it."""
+_DOUBTFUL = frozenset(("timeout", "cancelled"))
+
+
+class EffectOverlap(Exception):
+    """Somebody began an equal effect since it was last looked for. It never leaves the executor."""
+
+
+class EarlierCall(Struct, frozen=True):
+    """A call as the record has it."""
+
+    run: str
+    id: str
+    asked: ConfirmationRequested | None
+    answer: ConfirmationAnswered | None
+    intended: CallIntended | None
+    settled: CallSettled | CallAmended | None
+    finished: bool
+    """Whether its run was ended in order."""
+
+    @classmethod
+    def read(cls, mark: EffectMark, history: list[Recorded]) -> EarlierCall:
+        asked = answer = intended = settled = None
+        finished = False
+        for event in history:
+            match event:
+                case RunFinished():
+                    finished = True
+                case RunResumed():
+                    finished = False
+            if getattr(event, "call_id", None) != mark.call_id:
+                continue
+            match event:
+                case ConfirmationRequested():
+                    asked, answer = event, None
+                case ConfirmationAnswered() if asked is not None and event.request == asked.request and answer is None:
+                    answer = event
+                case CallIntended():
+                    intended, settled = event, None
+                case CallSettled() | CallAmended(why="person"):
+                    settled = event
+        return cls(mark.run, mark.call_id, asked, answer, intended, settled, finished)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was begun, and its end is not on record."""
+        return self.intended is not None and self.settled is None
+
+    @property
+    def waits(self) -> bool:
+        """Whether it has not run for want of a person's word, or has the word and has not run."""
+        allowed = self.answer is None or self.answer.decision == "allow"
+        return self.asked is not None and self.intended is None and self.settled is None and allowed
+
+    @property
+    def where(self) -> str:
+        return f"run {self.run}, call {self.id}"
+
+
+def effect_identity(context: Context, tool: Tool, arguments: dict[str, Any]) -> bytes:
+    """The same for every call that means the same side effect, and for no other."""
+    caller = context.repeating
+    owner = context.principal.id if caller is None else caller.owner
+    if caller is not None and caller.key:
+        return canonical_json([owner, tool.scoped_name, "key", caller.key])
+    if tool.effect_key is not None:
+        arguments = {name: arguments.get(name) for name in tool.effect_key}
+    return canonical_json([owner, tool.scoped_name, arguments])
+
+
+class EarlierEffects:
+    """Looks for the effect of a call among those that were begun before, and answers the call by it."""
+
+    def __init__(self, runs: RunRecords, policy: Policy, invoker: Invoker) -> None:
+        self._runs = runs
+        self._policy = policy
+        self._invoker = invoker
+
+    async def answer(self, attempt: CallAttempt, tool: Tool) -> ToolResult | None:
+        """The answer to a call whose effect was begun by an earlier one; None if it may run.
+
+        Raises:
+            InDoubt: Whether the effect took place is not known.
+        """
+        journal = self._runs.effects
+        if journal is None or tool.reusable or tool.replays:
+            return None
+        attempt.effect = effect_identity(attempt.context, tool, attempt.arguments)
+        mark = await journal.last_effect(attempt.effect)
+        attempt.effect_seen = None if mark is None else mark.seq
+        for found in (mark, await journal.last_effect(attempt.effect + _QUESTION)):
+            if found is not None and (found.run, found.call_id) != (attempt.recorder.run, attempt.call.id):
+                earlier = EarlierCall.read(found, await self._runs.history(found.run))
+                if (result := await self._answer_by(earlier, attempt, tool)) is not None:
+                    return result
+        return None
+
+    async def _answer_by(self, earlier: EarlierCall, attempt: CallAttempt, tool: Tool) -> ToolResult | None:
+        if earlier.settled is not None and earlier.intended is not None:
+            return await self._result_of(earlier, earlier.settled, attempt, tool)
+        if earlier.run == attempt.recorder.run:
+            if earlier.is_open and earlier.id in attempt.recorder.ledger.before:
+                raise InDoubt(_in_doubt(tool, earlier))
+            return None  # it runs or waits at this moment: whoever asked for it asked twice
+        may_use = earlier.is_open or attempt.context.repeating is not None or earlier.answer is not None
+        return await self._take_up(earlier, attempt, tool) if may_use and not earlier.settled else None
+
+    async def _take_up(self, earlier: EarlierCall, attempt: CallAttempt, tool: Tool) -> ToolResult | None:
+        """Settle the earlier call, in its own run, and answer by that."""
+        repeating, held = attempt.context.repeating, self._runs.holds(earlier.run)
+        if held and repeating is None:
+            return None  # it is under way in another session of this process
+        arguments = attempt.arguments
+        if tool.effect_key is not None:  # the others may be different ones
+            began = earlier.intended or earlier.asked
+            if began is None or not isinstance(began.arguments, dict):
+                raise InDoubt(_in_doubt(tool, earlier))
+            arguments = began.arguments
+        call = ToolCall(earlier.id, attempt.call.name, arguments)
+        context = replace(attempt.context, run=earlier.run)
+        try:
+            result = await self._invoker.invoke(call, context)
+        except LeaseHeld as error:
+            if repeating is None or not earlier.is_open:
+                return None
+            raise InDoubt(f"{_in_doubt(tool, earlier)}; it is being worked on by {error.holder}") from error
+        finally:
+            if not held:
+                self._runs.let_go(earlier.run)
+        if result.outcome == "in_doubt":
+            raise InDoubt(f"{_in_doubt(tool, earlier)} ({result.text})")
+        return _received(result, attempt, f"answered by an equal call that was begun before ({earlier.where})")
+
+    async def _result_of(
+        self, earlier: EarlierCall, settled: CallSettled | CallAmended, attempt: CallAttempt, tool: Tool
+    ) -> ToolResult | None:
+        if settled.outcome == "in_doubt":
+            raise InDoubt(_in_doubt(tool, earlier))
+        caller, is_same_run = attempt.context.repeating, earlier.run == attempt.recorder.run
+        window = self._policy.repeat_window if tool.repeat_window is None else tool.repeat_window
+        if self._runs.now() - settled.at > window * 1000 and not (caller and caller.key):
+            return None
+        if isinstance(settled, CallSettled) and settled.outcome in _DOUBTFUL and caller is not None:
+            raise InDoubt(_in_doubt(tool, earlier))
+        if caller is not None:
+            may_be_same = settled.at < caller.since or bool(caller.key)
+        else:
+            may_be_same = not (earlier.finished or is_same_run or await self._runs.is_live(earlier.run))
+        if not may_be_same or settled.outcome != "ok" or settled.result is None:
+            return None
+        assert attempt.effect is not None
+        if attempt.effect in attempt.recorder.ledger.repeated:
+            return None
+        attempt.recorder.ledger.repeated.add(attempt.effect)
+        at = datetime.fromtimestamp(settled.at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        note = f"not run again: this is the result of an equal call at {at} ({earlier.where}); if it is wanted again,"
+        return _received(settled.result, attempt, f"{note} call it again and a person is asked")
+
+    def why_again(self, attempt: CallAttempt) -> str:
+        """Why a person must give their word for an effect that was answered by an earlier one in this run."""
+        if attempt.effect is None or attempt.effect not in attempt.recorder.ledger.repeated:
+            return ""
+        return "an equal call was made a short time ago and its result was given; is it wanted again, on purpose?"
+
+
+def question_identity(attempt: CallAttempt) -> bytes | None:
+    """The identity of the question about a call, where the journal finds effects."""
+    return None if attempt.effect is None else attempt.effect + _QUESTION
+
+
+def _received(result: ToolResult, attempt: CallAttempt, note: str) -> ToolResult:
+    return replace(result, tool_call_id=attempt.call.id, name=attempt.call.name, warnings=(*result.warnings, note))
+
+
+def _in_doubt(tool: Tool, earlier: EarlierCall) -> str:
+    return (
+        f"{tool.name!r} was begun before by an equal call ({earlier.where}), and whether it took effect is not known;"
+        f" do not repeat it: ask a person to check, and to say so: handrail confirm settle {earlier.run} {earlier.id}"
+    )

@@ -1,0 +1,332 @@
+"""A side effect that was begun is found by every later call that means the same: after a crash, in another session."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from handrail import Context, Executor, Principal, ToolCall, ToolResult, tool
+from handrail.confirm import Confirmation, Decision, Defer
+from handrail.core.context import RepeatingCaller
+from handrail.errors import InvalidDefinition
+from handrail.execute.policy import Policy
+from handrail.journal import JournalReader, SqliteJournal, answer
+from handrail.journal.answering import settle
+from handrail.testing import FixedClock
+
+QUIET = Policy(confirm_side_effects=False)
+
+
+class Bank:
+    """A service outside: what was paid stays paid, whatever becomes of the processes here."""
+
+    def __init__(self) -> None:
+        self.paid: list[tuple[str, int]] = []
+        self.clock = FixedClock()
+        self.began: dict[str, int] = {}
+        """When the client of each run began its conversation."""
+        self.called = asyncio.Event()
+        self.cut_off = False
+        """Whether the process dies after the payment, before anybody hears of it."""
+
+    def tools(self, **options: Any) -> list[Any]:
+        @tool(side_effects=True, **options)
+        async def pay(to: str, amount: int) -> str:
+            self.paid.append((to, amount))
+            self.called.set()
+            if self.cut_off:
+                await asyncio.get_running_loop().create_future()
+            return f"paid {amount} to {to} ({len(self.paid)})"
+
+        return [pay]
+
+
+@asynccontextmanager
+async def process(
+    path: Path, bank: Bank, *, approver: Any = None, policy: Policy = QUIET, **options: Any
+) -> AsyncIterator[partial[Coroutine[Any, Any, ToolResult]]]:
+    """A program with a journal. It leaves its runs as a killed one does: without a last word."""
+    async with await SqliteJournal.open(path) as journal:
+        bank.clock.advance(1)
+        executor = Executor(bank.tools(**options), journal=journal, policy=policy, approver=approver, clock=bank.clock)
+        yield partial(pay, executor, bank)
+        executor.runs.let_go_all()
+        await executor.aclose()
+
+
+async def pay(
+    executor: Executor, bank: Bank, run: str, call: str = "call_1", *, may_repeat: bool = False, **changes: Any
+) -> ToolResult:
+    """A call; `may_repeat` if a client makes it whose conversation began with this run."""
+    arguments = {"to": "ada", "amount": 5, **changes.pop("arguments", {})}
+    principal = changes.get("principal", Principal())
+    if may_repeat:
+        since = bank.began.setdefault(run, bank.clock.now())
+        changes["repeating"] = RepeatingCaller(principal.id, since, changes.pop("request_key", ""))
+    context = Context(run=run, **changes)
+    return await executor.invoke(ToolCall(call, "pay", arguments), context)
+
+
+async def killed_while_paying(path: Path, bank: Bank, **options: Any) -> None:
+    """The payment is made, and the process is gone before it can say so."""
+    bank.cut_off = True
+    journal = await SqliteJournal.open(path)
+    executor = Executor(bank.tools(**options), journal=journal, policy=QUIET, clock=bank.clock)
+    call = asyncio.create_task(pay(executor, bank, "run_killed", may_repeat=True))
+    await bank.called.wait()
+    # What a dead process can no longer do: write. Its lease is dropped by the kernel.
+    executor.runs.let_go_all()
+    await journal.aclose()
+    call.cancel()
+    await asyncio.gather(call, return_exceptions=True)
+    bank.cut_off = False
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "journal.db"
+
+
+@pytest.mark.parametrize("may_repeat", [True, False])
+async def test_what_was_cut_off_is_in_doubt_for_every_later_equal_call(path: Path, may_repeat: bool) -> None:
+    bank = Bank()
+    await killed_while_paying(path, bank)
+    async with process(path, bank) as later:
+        first = await later("run_2", may_repeat=may_repeat)
+        again = await later("run_2", "call_2", may_repeat=may_repeat)
+        elsewhere = await later("run_3", may_repeat=may_repeat)
+    assert [each.outcome for each in (first, again, elsewhere)] == ["in_doubt"] * 3
+    assert "handrail confirm settle run_killed call_1" in first.text + again.text
+    assert bank.paid == [("ada", 5)]
+
+
+async def test_other_arguments_another_owner_and_another_tool_are_other_effects(path: Path) -> None:
+    bank = Bank()
+    await killed_while_paying(path, bank)
+    async with process(path, bank) as later:
+        more = await later("run_2", may_repeat=True, arguments={"amount": 6})
+        other = await later("run_3", may_repeat=True, principal=Principal("bob"))
+    assert (more.outcome, other.outcome) == ("ok", "ok")
+
+
+async def test_reconcile_is_asked_before_anybody_is_in_doubt(path: Path) -> None:
+    bank = Bank()
+
+    async def look(invocation: Any) -> str | None:
+        return "the bank says: paid" if bank.paid else None
+
+    await killed_while_paying(path, bank, reconcile=look)
+    async with process(path, bank, reconcile=look) as later:
+        result = await later("run_2", may_repeat=True)
+    assert (result.outcome, result.text) == ("ok", "the bank says: paid")
+    assert bank.paid == [("ada", 5)]
+
+
+async def test_an_effect_that_reconcile_denies_runs_once_under_its_first_call(path: Path) -> None:
+    bank = Bank()
+    await killed_while_paying(path, bank)
+    bank.paid.clear()  # the bank lost it
+
+    async def look(invocation: Any) -> str | None:
+        return "paid" if bank.paid else None
+
+    async with process(path, bank, reconcile=look) as later:
+        first = await later("run_2", may_repeat=True)
+        bank.clock.advance(1)
+        second = await later("run_3", may_repeat=True)
+    assert (first.text, second.text) == ("paid 5 to ada (1)", "paid 5 to ada (1)")
+    assert bank.paid == [("ada", 5)]
+
+
+async def test_a_restarted_client_gets_the_first_result_and_a_note(path: Path) -> None:
+    bank = Bank()
+    async with process(path, bank) as first:
+        done = await first("run_1", may_repeat=True)
+    async with process(path, bank) as second:
+        repeated = await second("run_2", may_repeat=True)
+    assert repeated.text == done.text == "paid 5 to ada (1)"
+    assert "not run again" in repeated.warnings[-1] and "run run_1, call call_1" in repeated.warnings[-1]
+    assert bank.paid == [("ada", 5)]
+
+
+async def test_who_wants_it_again_in_the_same_session_is_asked(path: Path) -> None:
+    bank, asked = Bank(), list[Confirmation]()
+
+    async def approver(question: Confirmation) -> bool:
+        asked.append(question)
+        return True
+
+    async with process(path, bank) as first:
+        await first("run_1", may_repeat=True)
+    async with process(path, bank, approver=approver) as second:
+        await second("run_2", "call_1", may_repeat=True)
+        assert not asked
+        again = await second("run_2", "call_2", may_repeat=True)
+    assert "again, on purpose" in asked[0].why
+    assert again.text == "paid 5 to ada (2)"
+
+
+async def test_inside_one_run_equal_calls_are_two_wishes(path: Path) -> None:
+    bank = Bank()
+    async with process(path, bank) as executor:
+        await executor("run_1", "call_1", may_repeat=True)
+        await executor("run_1", "call_2", may_repeat=True)
+        await asyncio.gather(
+            *(executor("run_1", f"call_{n}", arguments={"to": "eve", "amount": 1}) for n in range(3, 6))
+        )
+    assert bank.paid == [("ada", 5)] * 2 + [("eve", 1)] * 3
+
+
+async def test_a_session_of_ours_that_ended_in_order_does_not_stand_in_for_the_next(path: Path) -> None:
+    bank = Bank()
+    async with process(path, bank) as first:
+        await first("run_1")
+        await first.args[0].finish("run_1")
+    async with process(path, bank) as second:
+        result = await second("run_2")
+    assert result.text == "paid 5 to ada (2)" and not result.warnings
+
+
+async def test_a_session_that_was_cut_off_after_the_effect_does(path: Path) -> None:
+    bank = Bank()
+    async with process(path, bank) as first:
+        await first("run_1")
+    async with process(path, bank) as second:
+        result = await second("run_2")
+    assert result.text == "paid 5 to ada (1)" and "not run again" in result.warnings[-1]
+
+
+async def test_after_the_window_an_equal_call_is_a_new_wish(path: Path) -> None:
+    bank = Bank()
+    async with process(path, bank, repeat_window=60.0) as first:
+        await first("run_1", may_repeat=True)
+    bank.clock.advance(61)
+    async with process(path, bank, repeat_window=60.0) as second:
+        result = await second("run_2", may_repeat=True)
+    assert result.text == "paid 5 to ada (2)"
+
+
+async def test_a_business_key_says_which_effect_it_is(path: Path) -> None:
+    bank = Bank()
+    async with process(path, bank, effect_key=("to",)) as first:
+        await first("run_1", may_repeat=True)
+    async with process(path, bank, effect_key=("to",)) as second:
+        other_amount = await second("run_2", may_repeat=True, arguments={"amount": 500})
+    assert other_amount.text == "paid 5 to ada (1)"
+    with pytest.raises(InvalidDefinition, match=r"'order'.*to, amount"):
+        bank.tools(effect_key=("order",))
+
+
+async def test_a_request_key_means_the_same_effect_however_late_and_another_key_another(path: Path) -> None:
+    bank = Bank()
+    async with process(path, bank) as first:
+        await first("run_1", may_repeat=True, request_key="a")
+    bank.clock.advance(100_000)
+    async with process(path, bank) as second:
+        same = await second("run_2", may_repeat=True, request_key="a")
+        other = await second("run_2", "call_2", may_repeat=True, request_key="b")
+    assert (same.text, other.text) == ("paid 5 to ada (1)", "paid 5 to ada (2)")
+
+
+async def test_a_call_that_timed_out_is_in_doubt_for_a_restarted_client(path: Path) -> None:
+    bank = Bank()
+    bank.cut_off = True
+    async with process(path, bank, timeout=0.01) as first:
+        assert (await first("run_1", may_repeat=True)).outcome == "timeout"
+    async with process(path, bank) as second:
+        assert (await second("run_2", may_repeat=True)).outcome == "in_doubt"
+    assert bank.paid == [("ada", 5)]
+
+
+async def test_a_failed_call_may_be_tried_again(path: Path) -> None:
+    calls = []
+
+    @tool(side_effects=True)
+    async def pay(to: str, amount: int) -> str:
+        calls.append(to)
+        if len(calls) == 1:
+            raise ConnectionError("the bank is closed")
+        return "paid"
+
+    async with await SqliteJournal.open(path) as journal:
+        executor = Executor([pay], journal=journal, policy=QUIET)
+        for run in ("run_1", "run_2"):
+            result = await executor.invoke(
+                ToolCall("call_1", "pay", {"to": "ada", "amount": 5}),
+                Context(run=run, repeating=RepeatingCaller("ada", 2**60)),
+            )
+        executor.runs.let_go_all()
+    assert (result.text, len(calls)) == ("paid", 2)
+
+
+async def test_a_word_given_before_a_restart_is_used_after_it_and_once(path: Path) -> None:
+    bank, policy = Bank(), Policy()
+    async with process(path, bank, policy=policy) as first:
+        waiting = await first("run_1", may_repeat=True)
+    assert waiting.outcome == "needs_confirmation"
+    with JournalReader(path) as reader:
+        (question,) = reader.pending()
+    await answer(path, question, "allow", by="ada")
+    async with process(path, bank, policy=policy) as second:
+        allowed = await second("run_2", may_repeat=True)
+        later = await second("run_2", "call_2", may_repeat=True, arguments={"amount": 6})
+    assert allowed.text == "paid 5 to ada (1)"
+    assert later.outcome == "needs_confirmation"
+    async with process(path, bank, policy=policy) as third:
+        repeated = await third("run_3", may_repeat=True)
+    assert repeated.text == "paid 5 to ada (1)"
+    assert bank.paid == [("ada", 5)]
+
+
+async def test_a_client_that_asks_again_waits_for_the_same_word(path: Path) -> None:
+    bank, seen = Bank(), list[str]()
+
+    class Nobody:
+        async def decide(self, question: Confirmation) -> Decision:
+            seen.append(question.request)
+            return Defer()
+
+    for run in ("run_1", "run_2", "run_3"):
+        async with process(path, bank, policy=Policy(), approver=Nobody()) as executor:
+            assert (await executor(run, may_repeat=True)).outcome == "needs_confirmation"
+    assert len(seen) == 3 and len(set(seen)) == 1
+
+
+async def test_a_person_settles_an_effect_in_doubt_and_it_may_run_then(path: Path) -> None:
+    bank = Bank()
+    await killed_while_paying(path, bank)
+    bank.paid.clear()
+    refused = ToolResult("call_1", "pay", "it did not run", "cancelled")
+    await settle(path, "run_killed", "pay", refused)
+    async with process(path, bank) as later:
+        result = await later("run_2")
+    assert result.text == "paid 5 to ada (1)"
+
+
+async def test_while_an_effect_is_under_way_in_another_process_an_equal_call_of_a_client_does_not_begin_it(
+    path: Path,
+) -> None:
+    bank = Bank()
+    bank.cut_off = True
+    async with process(path, bank, timeout=60.0) as one, process(path, bank) as other:
+        paying = asyncio.create_task(one("run_1", may_repeat=True))
+        await bank.called.wait()
+        second = await other("run_2", may_repeat=True)
+        paying.cancel()
+        await asyncio.gather(paying, return_exceptions=True)
+    assert second.outcome == "in_doubt" and "is being worked on by this process" in second.text
+    assert bank.paid == [("ada", 5)]
+
+
+async def test_sessions_of_ours_that_do_the_same_at_the_same_time_are_two_wishes(path: Path) -> None:
+    bank = Bank()
+    async with process(path, bank) as one, process(path, bank) as other:
+        results = await asyncio.gather(one("run_1"), other("run_2"))
+    assert [each.outcome for each in results] == ["ok", "ok"]
+    assert bank.paid == [("ada", 5)] * 2
