@@ -354,6 +354,7 @@ class Executor(ClosedOnExit):
         """
         below = copy(self)
         below.runs = self.runs.below(tools)
+        below._effects = EarlierEffects(below.runs, self.policy, below)
         below._deduplicators = {}
         below._take_in(tools)
         context = attempt.context.nested(None, attempt.resource, attempt.entry)
