@@ -326,6 +326,32 @@ def test_two_agents_with_different_tools_of_one_name_are_refused_when_they_are_m
         triage(billing(tools=[other]))
 
 
-def test_a_name_that_no_tool_could_have_is_refused() -> None:
+@pytest.mark.parametrize("name", ["the boss", "", 5, None])
+def test_a_name_that_no_tool_could_have_is_refused(name: Any) -> None:
     with pytest.raises(UsageError, match="name of an agent"):
-        Agent(ScriptedModel(), name="the boss")
+        Agent(ScriptedModel(), name=name)
+
+
+@pytest.mark.parametrize("name", ["hand_off_to_triage", "hand_off_to_billing"])
+def test_a_tool_with_the_name_of_a_handoff_is_refused_when_the_agent_is_made(name: str) -> None:
+    @tool(name=name)
+    def other() -> str:
+        """Does something else."""
+        return ""
+
+    with pytest.raises(UsageError, match="rename the tool"):
+        triage(billing(), tools=[other])
+
+
+def test_an_agent_that_is_named_twice_among_handoffs_is_offered_once() -> None:
+    model = ScriptedModel([text("Hello.")])
+    other = billing()
+    with Session(Agent(model, name="triage", handoffs=[other, other, "billing"])) as session:
+        session.ask("Hello.")
+
+    assert [offer.name for offer in model.requests[0].tools] == ["hand_off_to_billing"]
+
+
+def test_a_negative_number_of_handoffs_is_refused() -> None:
+    with pytest.raises(UsageError, match="handoffs must be at least 0"):
+        Limits(handoffs=-1)

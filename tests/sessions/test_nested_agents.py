@@ -6,6 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ from handrail import (
     tool,
 )
 from handrail.confirm import Confirmation
+from handrail.core.events import ModelEvent
+from handrail.core.model_request import ModelRequest
 from handrail.errors import LimitExceeded, ModelError, UsageError
 from handrail.events import AgentEvent, CallRequested, CallSettled, ConfirmationRequested, ReplyFinished, TextDelta
 from handrail.journal import SqliteJournal
@@ -295,6 +298,45 @@ async def test_an_agent_whose_model_fails_is_a_result_that_the_caller_reads() ->
 
     assert result.outcome == "failed"
     assert "the agent 'researcher' came to no answer" in result.text
+
+
+def test_an_agent_whose_model_says_nothing_has_not_answered() -> None:
+    agent = researcher([call("search", words="treaty")], [])
+    with Session(delegating(), tools=[agent.as_tool()]) as session:
+        session.ask("Where is it?")
+
+    (result,) = results(session.conversation)
+    assert result.outcome == "failed" and "its model said nothing; by then it had called search (ok)" in result.text
+
+
+class SilentAfter(ScriptedModel):
+    """Says what the script has, and then nothing more until it is given up."""
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        if len(self.requests) == len(self._replies):
+            await asyncio.Event().wait()
+        async for event in super().stream(request):
+            yield event
+
+
+@pytest.mark.parametrize("whose", ["the agent's", "the caller's"])
+def test_an_agent_that_is_out_of_time_says_what_it_had_done(whose: str) -> None:
+    till = Till()
+    little = Limits(seconds=1)
+    agent = Agent(
+        SilentAfter([call("refund", order=17)]),
+        name="researcher",
+        description="Refunds.",
+        tools=[till.refund],
+        limits=little if whose == "the agent's" else Limits(),
+    )
+    limits = little if whose == "the caller's" else Limits()
+    with Session(delegating(), tools=[agent.as_tool()], approver=lambda _: True, limits=limits) as session:
+        session.ask("Refund 17.")
+
+    (result,) = results(session.conversation)
+    assert (till.refunds, result.outcome) == ([17], "limit")
+    assert "without an answer; by then it had called refund (ok), and what was done stays done" in result.text
 
 
 async def test_cancelling_the_caller_ends_the_agent_and_says_what_it_had_done() -> None:

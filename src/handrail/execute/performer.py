@@ -229,7 +229,8 @@ class CallPerformer:
         left = attempt.context.deadline - asyncio.get_running_loop().time()
         if left <= 0:
             raise TimedOut("the deadline of the caller had passed before the tool could run")
-        return min(timeout, left)
+        # A run that a call begins has its caller's deadline itself; it then says what its calls came to.
+        return min(timeout, left + _WINDING_UP if tool.begins_runs else left)
 
     async def result(self, attempt: CallAttempt, tool: Tool, output: Output) -> ToolResult:
         """What a call gave, held to the schema of its tool and cut for the model.

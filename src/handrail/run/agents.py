@@ -38,7 +38,7 @@ from handrail.core.usage_checks import check_model
 from handrail.execute.executor import Executor
 from handrail.run.answers import checked_type, ends_with_answer_call, read_answer
 from handrail.run.code.callers import CallWaitsForPerson
-from handrail.run.handoffs import Team, TeamMember
+from handrail.run.handoffs import HAND_OFF, Team, TeamMember
 from handrail.run.history import conversation_of, unanswered_calls
 from handrail.run.limits import Limits, RunBudget
 from handrail.run.runner import Runner
@@ -92,7 +92,7 @@ class Agent:
         Raises:
             UsageError: It has no model, or something is wrong with its name, its tools or its handoffs.
         """
-        if not _NAME.fullmatch(self.name):
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise UsageError(f"the name of an agent has up to 48 letters, digits, '_' and '-'; {self.name!r} is none")
         check_model(self.model)
         object.__setattr__(self, "tools", tuple(flattened_tools(self.tools)))
@@ -100,7 +100,10 @@ class Agent:
         for each in self.handoffs:
             if not isinstance(each, Agent | str):
                 raise UsageError(f"an agent hands over to agents, or to their names; {each!r} is neither")
-        registered(*self.all_tools)  # what is wrong with them is said now
+        tools = registered(*self.all_tools)  # what is wrong with them is said now
+        for each in self.team if self.handoffs else ():
+            if (offered := f"{HAND_OFF}{each.name}") in tools:
+                raise UsageError(f"by {offered!r} agents hand over to {each.name!r}, so rename the tool of that name")
 
     @property
     def team(self) -> tuple[Agent, ...]:
@@ -150,7 +153,7 @@ class Agent:
             system_prompt=self.system_prompt,
             tools=frozenset(tool.scoped_name for tool in registered(*self.tools)),
             limits=self.limits,
-            handoffs=tuple(each if isinstance(each, str) else each.name for each in self.handoffs),
+            handoffs=tuple(dict.fromkeys(each if isinstance(each, str) else each.name for each in self.handoffs)),
         )
 
     @property
@@ -257,7 +260,12 @@ class _AgentHandler:
         messages = conversation.messages
         if self.returns is not None:
             return read_answer(messages, self.returns)
-        if not isinstance(messages[-1], AssistantMessage) and not ends_with_answer_call(messages):
+        last = messages[-1]
+        has_spoken = isinstance(last, AssistantMessage) and bool(last.text or last.media)
+        if not has_spoken and not ends_with_answer_call(messages):
+            if isinstance(last, AssistantMessage) and last.stop != "max_tokens":
+                words = f"the agent {self.agent.name!r} came to no answer: its model said nothing{_done(conversation)}"
+                raise ToolError(ModelError.code, words)
             raise LimitReached(
                 f"the agent {self.agent.name!r} stopped at a limit without an answer{_done(conversation)}"
             )

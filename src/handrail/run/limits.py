@@ -47,6 +47,8 @@ class Limits:
         for name in ("iterations", "calls_per_turn", "same_failure", "same_answer", "wrong_calls", "wrong_answers"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} must be at least 1, not {getattr(self, name)!r}")
+        if self.handoffs < 0:
+            raise UsageError(f"handoffs must be at least 0, not {self.handoffs!r}")
 
     def within(self, other: Limits) -> Limits:
         """The smaller one of each limit; what happens at a limit stays as it is."""
