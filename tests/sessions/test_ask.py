@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import threading
 from typing import Any
@@ -15,6 +14,7 @@ from handrail.errors import UsageError
 from handrail.events import Event, TextDelta
 from handrail.messages import Media
 from handrail.testing import ScriptedModel, call, text
+from tests.polling import until
 
 PICTURE = Media(media_type="image/png", data=b"png")
 
@@ -110,7 +110,41 @@ async def test_the_threads_of_a_session_that_nobody_closed_end_with_it() -> None
         await session.ask_async("Go.")
 
     threads: list[threading.Thread] = []
+
+    def has_ended() -> bool:
+        gc.collect()  # again and again: while it puts its last work down, the thread still knows the session
+        return not threads[0].is_alive()
+
     await ask()
-    gc.collect()
-    await asyncio.to_thread(threads[0].join, 20)
-    assert not threads[0].is_alive()
+    await until(has_ended)
+
+
+def test_a_plain_on_event_runs_in_the_callers_thread_and_holds_up_nobody_else() -> None:
+    heard, seen = threading.Event(), list[int]()
+    slow = Session(ScriptedModel([text("slow")]))
+    quick = Session(ScriptedModel([text("quick")]))
+
+    def listen(event: object) -> None:
+        seen.append(threading.get_ident())
+        assert heard.wait(60)
+
+    replies: list[str] = []
+    asking = threading.Thread(target=lambda: replies.append(slow.ask("Hi", on_event=listen).text))
+    asking.start()
+    assert quick.ask("Hi", on_event=lambda event: None).text == "quick"
+    assert not replies
+    heard.set()
+    asking.join(60)
+    assert replies == ["slow"] and set(seen) == {asking.ident}
+    slow.close()
+    quick.close()
+
+
+def test_what_on_event_raises_ends_the_prompt() -> None:
+    def listen(event: object) -> None:
+        raise ZeroDivisionError("no")
+
+    with Session(ScriptedModel([text("hello"), text("again")])) as session:
+        with pytest.raises(ZeroDivisionError):
+            session.ask("Hi", on_event=listen)
+        assert session.ask("Hi").text.endswith("again")

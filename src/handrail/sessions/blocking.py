@@ -12,12 +12,14 @@ import queue
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Coroutine, Generator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from contextlib import aclosing
 from dataclasses import dataclass
+from inspect import isawaitable
 from typing import Any, Self, TypeVar
 
 from handrail.core.errors import UsageError
+from handrail.core.events import Emit, Event
 from handrail.sync import Portal
 
 T = TypeVar("T")
@@ -89,6 +91,38 @@ class LazyPortal:
         finally:
             if not portal.closed:  # what was under way has ended then
                 portal.call(_stopped(task))
+
+    def call_listening(self, work: Callable[[Emit], Coroutine[Any, Any, T]], listener: Callable[[Event], Any]) -> T:
+        """Run it in the loop behind this door, and wait; the listener is called here, in the caller's thread.
+
+        The work goes on with each event when the listener has heard it. What the listener raises, the work meets where
+        it told the event. So a listener that takes its time holds up its own work and nobody else's.
+        """
+        items: queue.SimpleQueue[tuple[Event, asyncio.Future[Any]] | None] = queue.SimpleQueue()
+        portal = self._opened()
+
+        async def emit(event: Event) -> None:
+            heard: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            items.put((event, heard))
+            if isawaitable(done := await heard):
+                await done
+
+        task = portal.call(_started(work(emit), lambda: items.put(None)))
+        try:
+            while (item := items.get()) is not None:
+                event, heard = item
+                try:
+                    done, error = listener(event), None
+                except Exception as raised:
+                    done, error = None, raised
+                heard.get_loop().call_soon_threadsafe(_answer, heard, done, error)
+        except BaseException:
+            if not portal.closed:
+                portal.call(_stopped(task))
+            raise
+        if task.cancelled():
+            raise UsageError("this was closed before its end")
+        return task.result()
 
     def is_here(self) -> bool:
         """Whether the caller runs in the loop behind this door."""
@@ -165,10 +199,21 @@ async def _pump(events: AsyncGenerator[T, None], items: queue.SimpleQueue[T | _E
         items.put(_End(error))
 
 
-async def _started(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    return asyncio.create_task(work)
+async def _started(work: Coroutine[Any, Any, T], on_end: Callable[[], None] = lambda: None) -> asyncio.Task[T]:
+    task = asyncio.create_task(work)
+    task.add_done_callback(lambda _: on_end())
+    return task
 
 
-async def _stopped(task: asyncio.Task[None]) -> None:
+def _answer(heard: asyncio.Future[Any], done: Any, error: Exception | None) -> None:
+    if heard.done():  # whoever told the event was cancelled
+        return
+    if error is None:
+        heard.set_result(done)
+    else:
+        heard.set_exception(error)
+
+
+async def _stopped(task: asyncio.Task[Any]) -> None:
     task.cancel()
     await asyncio.wait({task})

@@ -12,7 +12,7 @@ import contextlib
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
-from inspect import isawaitable
+from inspect import isawaitable, iscoroutinefunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, Unpack, overload
 
@@ -263,7 +263,8 @@ class Session(Closable, Generic[Deps]):
             returns: A type: the answer is a value of it, `reply.value`. An answer that does not fit goes back to the
                 model with the reasons, `Limits.wrong_answers` times at most.
             tool_choice: "auto", "none", "required" or the name of a tool, for the first reply.
-            on_event: A function, plain or async, that is called with each event as it happens.
+            on_event: A function that is called with each event as it happens: a plain one in the caller's thread, an
+                async one in the loop behind the session.
             deps: What the tools get besides their arguments, for this prompt, in place of what the session has.
 
         Raises:
@@ -272,8 +273,12 @@ class Session(Closable, Generic[Deps]):
             ToolFailed: Under `fail_fast`; the conversation is as it was before the prompt.
             LimitExceeded: Under `on_limit="error"`; the conversation has everything up to there.
         """
-        return self.portal.call(
-            self.ask_async(prompt, returns=returns, tool_choice=tool_choice, on_event=on_event, deps=deps)
+        if on_event is None or iscoroutinefunction(on_event):
+            return self.portal.call(
+                self.ask_async(prompt, returns=returns, tool_choice=tool_choice, on_event=on_event, deps=deps)
+            )
+        return self.portal.call_listening(
+            lambda emit: self._run_prompt(prompt, tool_choice, emit, returns, deps), on_event
         )
 
     @overload
