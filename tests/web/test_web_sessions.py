@@ -19,8 +19,9 @@ from handrail.core.events import ModelEvent
 from handrail.errors import UsageError
 from handrail.events import ConfirmationAnswered
 from handrail.journal import JournalReader, SqliteJournal
+from handrail.messages import UserMessage
 from handrail.testing import ScriptedModel, call, text
-from handrail.web import SessionBusy, SessionNotFound, TooManySessions, WebEvent, WebSessions
+from handrail.web import SessionBusy, SessionNotFound, TooManySessions, WebEvent, WebSessionError, WebSessions
 from tests.polling import until
 from tests.web.asgi_browser import Browser, BrowserStream
 from tests.web.chat_app import GatedModel, app_of, refund, refunds, sessions_of
@@ -86,6 +87,28 @@ async def test_a_stream_has_its_end_whatever_characters_a_model_writes() -> None
     results = {(event["id"], event["tool"]) for event in events if event["type"] == "result"}
     assert results == {("c?", "find_order"), ("d", "?")}
     assert (events[-1]["type"], events[-1]["text"]) == ("done", "An ?.")
+
+
+async def test_half_an_emoji_in_a_prompt_does_not_spoil_the_session() -> None:
+    model = ScriptedModel([text("Hello.")])
+    async with sessions_of(model) as sessions:
+        browser = Browser(app_of(sessions))
+        events = await told(browser, f"/sessions/{await begun(browser)}/turns", {"prompt": "Hello \ud83d"})
+
+    assert events[-1]["type"] == "done"
+    (said,) = [message for message in model.requests[0].messages if isinstance(message, UserMessage)]
+    assert said.text == "Hello ?"
+
+
+@pytest.mark.parametrize("prompt", [5, {"text": "Hello"}, [{"text": "Hello"}], [None], b"Hello"])
+async def test_a_prompt_that_is_no_text_is_refused_and_the_session_stays_free(prompt: Any) -> None:
+    async with sessions_of(ScriptedModel([text("Hello.")])) as sessions:
+        session = await sessions.create(owner="ada")
+        with pytest.raises(WebSessionError, match="A prompt is a text"):
+            await session.start(prompt)
+        events = [event async for event in await session.start(["Hello."])]
+
+    assert [event.type for event in events] == ["prompt", "text", "done"]
 
 
 async def test_what_was_said_before_is_known_in_the_next_request() -> None:
@@ -423,6 +446,35 @@ async def test_a_question_of_an_agent_below_is_found_after_a_restart(tmp_path: P
         events = [event async for event in await session.answer(question["id"], True)]
 
     assert (refunds, events[-1].type, events[-1].data) == ([("17", 2450)], "done", {"text": "Done."})
+
+
+@pytest.mark.parametrize("answer_within", [60, 0])
+async def test_arguments_of_an_agents_call_are_not_held_to_another_tool_of_the_same_name(answer_within: float) -> None:
+    paid: list[str] = []
+
+    @tool(name="refund", side_effects=True)
+    def refund_customer(customer: str) -> str:
+        """Refund a customer."""
+        paid.append(customer)
+        return "refunded"
+
+    clerk = Agent(
+        ScriptedModel([call("refund", customer="eve")], [text("Refunded.")]),
+        name="clerk",
+        description="Refunds customers.",
+        tools=[refund_customer],
+    )
+    model = ScriptedModel([call("clerk", prompt="Refund Ada.")], [text("Done.")])
+    prototype = Session(model, tools=[clerk.as_tool(), refund])
+    async with WebSessions(prototype, answer_within=answer_within) as sessions:
+        session = await sessions.create(owner="ada")
+        events = aiter(await session.start("Refund me."))
+        await until_type(events, "question" if answer_within else "waiting")
+        (question,) = session.questions
+        assert question["description"] != "Refund an order."
+        await until_type(aiter(await session.answer(question["id"], {"customer": "ada"})), "done")
+
+    assert paid == ["ada"]
 
 
 async def test_a_user_cannot_have_the_run_of_an_agent_of_somebody_else_by_choosing_an_id() -> None:

@@ -69,7 +69,7 @@ def create_app(model: Model | str, journal: str) -> FastAPI:
 
     @app.get("/")
     async def page(visitor: Annotated[str | None, Cookie()] = None) -> Response:
-        response = FileResponse(PAGE)
+        response = FileResponse(PAGE, headers={"cache-control": "no-store"})  # no proxy may give its cookie to others
         if visitor is None:
             response.set_cookie("visitor", secrets.token_urlsafe(), httponly=True, samesite="lax")
         return response

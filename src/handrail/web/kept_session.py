@@ -22,12 +22,20 @@ from msgspec.structs import replace
 
 from handrail.core.confirmation import Allow, Confirmation, Decision, Defer, Deny, Edit
 from handrail.core.context import Context, Principal
+from handrail.core.display import browser_safe_text
 from handrail.core.errors import JournalError, LeaseHeld, UsageError
 from handrail.core.event_feed import EventFeed
 from handrail.core.events import ConfirmationAnswered, ConfirmationRequested, Event, Recorded, TextDelta
 from handrail.core.first_answer import append_answer
 from handrail.core.ids import nested_id, new_id
-from handrail.core.messages import AssistantMessage, Conversation, InvocationMessage, ResultMessage, UserMessage
+from handrail.core.messages import (
+    AssistantMessage,
+    Content,
+    Conversation,
+    InvocationMessage,
+    ResultMessage,
+    UserMessage,
+)
 from handrail.core.ports import Journal
 from handrail.core.secret_pointers import restore_masked
 from handrail.core.tasks import run_to_completion
@@ -65,7 +73,8 @@ class _OpenQuestion:
     """A question without an answer."""
 
     shown: dict[str, Any]
-    tool: str
+    tool: str | None
+    """None if the call is that of an agent below, whose tools are not known here."""
     question: Confirmation | None = None
     """None of one that was read from the record."""
     word: asyncio.Future[_Answer] | None = None
@@ -161,6 +170,7 @@ class WebSession:
 
         Raises:
             SessionBusy: A turn is under way, here or in another process.
+            WebSessionError: The prompt is something else than text and media.
         """
         return await self._begin(prompt, tool_choice)
 
@@ -177,6 +187,7 @@ class WebSession:
             SessionBusy: Another question is being answered; this one is asked again.
             WebSessionError: The arguments do not fit the tool.
         """
+        reason = browser_safe_text(reason)
         if isinstance(allow, Mapping):
             given = _Answer(True, dict(allow), reason)
         elif isinstance(allow, bool):
@@ -223,7 +234,7 @@ class WebSession:
     ) -> WebSessionEvents:
         if self._is_busy or self._sessions.is_closed:
             raise SessionBusy
-        choice = choice_of(tool_choice)
+        choice, said = choice_of(tool_choice), None if prompt is None else _content(prompt)
         self._is_busy = True
         after = self._feed.cursor
         engine: SessionEngine | None = None
@@ -237,9 +248,9 @@ class WebSession:
                     raise QuestionClosed
                 self._check_arguments(asked, answer[1])
                 self._given = dict((answer,))
-            elif prompt is not None:
+            elif said is not None:
                 await self._withdraw(engine, context)
-                self._say(prompt, engine)
+                self._say(said, engine)
         except BaseException as error:
             self._is_busy = False
             if engine is not None and not isinstance(error, SessionBusy):
@@ -290,10 +301,11 @@ class WebSession:
 
     def _keep_questions(self, asked: Iterable[ConfirmationRequested]) -> None:
         """These are the questions that wait for an answer, and no others."""
-        found = {
-            each.request: _OpenQuestion(recorded_question(each, self._sessions.about(each.tool)), each.tool)
-            for each in asked
-        }
+        found: dict[str, _OpenQuestion] = {}
+        for each in asked:
+            tool = each.tool if each.run == self.run else None
+            about = "" if tool is None else self._sessions.about(tool)
+            found[each.request] = _OpenQuestion(recorded_question(each, about), tool)
         for request in [*self._open.keys() - found.keys()]:
             self._close_question(request, "withdrawn")
         self._open = found
@@ -314,8 +326,7 @@ class WebSession:
             self.conversation = self.conversation.add(*(ResultMessage(result, now) for result in results))
         self._keep_questions(())
 
-    def _say(self, prompt: Said, engine: SessionEngine) -> None:
-        content = (prompt,) if isinstance(prompt, str) else tuple(prompt or ())
+    def _say(self, content: Sequence[str | Content], engine: SessionEngine) -> None:
         said = engine.briefed(self.conversation).say(*content, at=engine.executor.runs.now())
         self.conversation = said
         (shown,) = browser_messages(said.messages[-1:], self._sessions.tools)
@@ -400,7 +411,8 @@ class WebSession:
     async def _wait(self, question: Confirmation) -> Decision:
         word: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
         shown = asked_question(question)
-        self._open[question.request] = _OpenQuestion(shown, question.tool, question, word)
+        tool = question.tool if question.run == self.run else None
+        self._open[question.request] = _OpenQuestion(shown, tool, question, word)
         self._feed.tell("question", shown)
         try:
             async with time_limit(self._sessions.answer_within):
@@ -467,6 +479,20 @@ class WebSessionEvents:
 
     def _is_last(self, event: WebEvent) -> bool:
         return event.type in TURN_ENDS or (event.type == "snapshot" and not self._session.is_working)
+
+
+def _content(prompt: str | Iterable[str | Content]) -> tuple[str | Content, ...]:
+    """What a user says, checked, since an application may pass on what a request has. Half a surrogate pair, as of a
+    cut emoji, is a question mark: no model service would take it, now or later in the conversation.
+
+    Raises:
+        WebSessionError: It is something else than text and media.
+    """
+    is_list = isinstance(prompt, Iterable) and not isinstance(prompt, str | Mapping)
+    parts: tuple[str | Content, ...] = tuple(prompt) if is_list else (prompt,)  # type: ignore[assignment]
+    if not all(isinstance(part, str | Content) for part in parts):
+        raise WebSessionError("A prompt is a text, or a list of texts and media.")
+    return tuple(browser_safe_text(part) if isinstance(part, str) else part for part in parts)
 
 
 def run_of(id: str) -> str:

@@ -197,11 +197,13 @@ class WebSessions(ClosedOnExit):
         """What a tool says of itself; nothing if it is gone."""
         return self.tools.find(tool).definition.description if tool in self.tools else ""
 
-    def problems(self, tool: str, arguments: Mapping[str, Any], form: dict[str, Any] | None) -> tuple[str, ...]:
+    def problems(self, tool: str | None, arguments: Mapping[str, Any], form: dict[str, Any] | None) -> tuple[str, ...]:
         """Why arguments do not fit a tool, or the form that is asked for."""
         if form is not None:
             return tuple(Validator(form, "the form", root="(answer)").problems(dict(arguments)))
-        return tuple(self.tools.find(tool).validator.problems(dict(arguments))) if tool in self.tools else ()
+        if tool is None or tool not in self.tools:
+            return ()
+        return tuple(self.tools.find(tool).validator.problems(dict(arguments)))
 
     def working_on(self, run: str) -> WebSession | None:
         """The session whose turn this run is, or is below as that of an agent, if one is under way here."""
