@@ -99,6 +99,15 @@ def test_what_is_no_prompt_is_refused_before_anything_is_asked(prompt: Any) -> N
         assert (model.requests, len(session.conversation)) == ([], 0)
 
 
+def test_half_of_an_emoji_in_a_prompt_is_refused_and_the_session_goes_on() -> None:
+    with Session(ScriptedModel([text("Hello.")])) as session:
+        for prompt in ("Hello \ud83d", ["Hello", "\ude00"]):
+            with pytest.raises(UsageError, match="half of a surrogate pair"):
+                session.ask(prompt)
+
+        assert (len(session.conversation), session.ask("Hello \U0001f600").text) == (0, "Hello.")
+
+
 async def test_the_threads_of_a_session_that_nobody_closed_end_with_it() -> None:
     @tool
     def find_thread() -> int:

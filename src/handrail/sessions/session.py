@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from handrail.core.calls import ToolResult
 from handrail.core.context import Context
 from handrail.core.dependencies import Deps
+from handrail.core.display import browser_safe_text
 from handrail.core.errors import LimitExceeded, ModelError, ToolFailed, UsageError
 from handrail.core.events import Emit, Event, ignore_event
 from handrail.core.ids import new_id
@@ -357,7 +358,7 @@ class Session(Closable, Generic[Deps]):
         self, prompt: Said, tool_choice: Choice, emit: Emit, returns: Any = None, deps: Any = None
     ) -> SessionReply[Any]:
         answer = self._answer_type(returns)
-        content = None if prompt is None else _content(prompt)
+        content = None if prompt is None else prompt_content(prompt)
         engine = await self._opened()
         if self._overriding is not None:
             deps = self._overriding
@@ -577,10 +578,11 @@ def _options_of(agent: Agent, options: SessionOptions) -> SessionOptions:
     }
 
 
-def _content(prompt: Any) -> tuple[str | Content, ...]:
-    """
+def prompt_content(prompt: Any) -> tuple[str | Content, ...]:
+    """What a prompt says, in its parts.
+
     Raises:
-        UsageError: It is no prompt.
+        UsageError: It is no prompt, or no model service could be sent it, now or later in the conversation.
     """
     content: tuple[Any, ...] = (prompt,) if isinstance(prompt, str) else ()
     if isinstance(prompt, Iterable) and not isinstance(prompt, str | bytes | Mapping):
@@ -588,6 +590,11 @@ def _content(prompt: Any) -> tuple[str | Content, ...]:
     wrong = [each for each in content if not isinstance(each, str | Content)]
     if wrong or not content:
         raise UsageError(f"a prompt is text, or a list of texts, Media(…) and Text(…), not {(wrong or [prompt])[0]!r}")
+    if any(isinstance(each, str) and browser_safe_text(each) != each for each in content):
+        raise UsageError(
+            "the prompt has half of a surrogate pair, as of an emoji that was cut, and no model service takes that; "
+            "write prompt.encode('utf-8', 'replace').decode()"
+        )
     return content
 
 

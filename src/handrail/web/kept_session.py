@@ -42,7 +42,7 @@ from handrail.core.tasks import run_to_completion
 from handrail.core.timeouts import time_limit
 from handrail.run.answers import answer_text, ends_with_answer_call
 from handrail.run.history import conversation_of, unanswered_calls
-from handrail.sessions.session import Choice, Said
+from handrail.sessions.session import Choice, Said, prompt_content
 from handrail.sessions.session_engine import SessionEngine
 from handrail.sessions.tool_forms import choice_of
 from handrail.web.errors import QuestionClosed, SessionBusy, SessionNotFound, WebSessionError
@@ -481,18 +481,16 @@ class WebSessionEvents:
         return event.type in TURN_ENDS or (event.type == "snapshot" and not self._session.is_working)
 
 
-def _content(prompt: str | Iterable[str | Content]) -> tuple[str | Content, ...]:
-    """What a user says, checked, since an application may pass on what a request has. Half a surrogate pair, as of a
-    cut emoji, is a question mark: no model service would take it, now or later in the conversation.
+def _content(prompt: Said) -> tuple[str | Content, ...]:
+    """What a user says. A page may cut an emoji in two: its half is a question mark.
 
     Raises:
-        WebSessionError: It is something else than text and media.
+        WebSessionError: It is something else than text and media, as a request of anybody may have it.
     """
-    is_list = isinstance(prompt, Iterable) and not isinstance(prompt, str | Mapping)
-    parts: tuple[str | Content, ...] = tuple(prompt) if is_list else (prompt,)  # type: ignore[assignment]
-    if not all(isinstance(part, str | Content) for part in parts):
-        raise WebSessionError("A prompt is a text, or a list of texts and media.")
-    return tuple(browser_safe_text(part) if isinstance(part, str) else part for part in parts)
+    try:
+        return prompt_content(browser_safe_text(prompt) if isinstance(prompt, str) else prompt)
+    except UsageError:
+        raise WebSessionError("A prompt is a text, or a list of texts and media.") from None
 
 
 def run_of(id: str) -> str:
