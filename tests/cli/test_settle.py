@@ -39,6 +39,9 @@ class CutOff(SqliteJournal):
             raise JournalError("cut off")
         await super().append(event, durable=durable)
 
+    def append_at_once(self, event: Recorded, *, durable: bool = False) -> bool:
+        return not isinstance(event, CallSettled) and super().append_at_once(event, durable=durable)
+
 
 async def cut_off(path: Path) -> None:
     async with await CutOff.open(path) as journal, Executor([pay], policy=FREE, journal=journal) as executor:

@@ -12,7 +12,7 @@ an earlier one:
     has its result                           runs, unless the run of the         that result, if it is from before the
                                              earlier call was cut off: then      conversation and within the window;
                                              that result, within the window      else it runs
-    was allowed and has not run              runs on that word, which is then used up
+    was allowed and has not run              asks anew                           runs on that word, once
     waits for a person's word                asks anew                           waits for the same word
     failed, or was denied                    runs                                runs
 
@@ -152,8 +152,8 @@ class EarlierEffects:
             if earlier.is_open and earlier.id in attempt.recorder.ledger.before:
                 raise InDoubt(_in_doubt(tool, earlier))
             return None  # it runs or waits at this moment: whoever asked for it asked twice
-        may_use = earlier.is_open or attempt.context.repeating is not None or earlier.answer is not None
-        return await self._take_up(earlier, attempt, tool) if may_use and not earlier.settled else None
+        may_be_same = earlier.is_open or (earlier.waits and attempt.context.repeating is not None)
+        return await self._take_up(earlier, attempt, tool) if may_be_same else None
 
     async def _take_up(self, earlier: EarlierCall, attempt: CallAttempt, tool: Tool) -> ToolResult | None:
         """Settle the earlier call, in its own run, and answer by that."""

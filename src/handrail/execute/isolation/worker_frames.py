@@ -149,6 +149,7 @@ def encode_job(
         held=(),  # live objects; a worker makes no calls of its own, so nobody there asks for them
         raised=None,
         deps=None,
+        budget=None,
         auxdata={key: value for key, value in invocation.context.auxdata.items() if not isinstance(value, LiveObject)},
         namespace=dict(invocation.context.namespace),
     )
