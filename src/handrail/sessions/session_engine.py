@@ -100,7 +100,7 @@ class SessionEngine:
         journal: Journal,
     ) -> None:
         self.run_id = run
-        self.prompts = PromptTurns()
+        self.prompts: PromptTurns = PromptTurns()
         self._journal = journal
         self._lives = AsyncExitStack()
         """The journal and the ensembles that this uses with others, or alone."""
