@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator
+from inspect import GEN_CLOSED, getgeneratorstate
 from typing import Any, Generic, Self, TypeVar
 
 from msgspec import Struct
@@ -15,6 +16,9 @@ from handrail.sessions.blocking import LazyPortal
 from handrail.sessions.session_engine import stream_emitted
 
 T = TypeVar("T")
+
+
+_NOT_ENDED = "there is no reply: iterate over the stream to its end first"
 
 
 class SessionReply(Struct, Generic[T], frozen=True):
@@ -56,7 +60,7 @@ class AsyncSessionStream(Generic[T]):
             UsageError: It has not ended, or not with a reply.
         """
         if not self._replies:
-            raise UsageError("there is no reply: iterate over the stream to its end first")
+            raise UsageError(_NOT_ENDED)
         return self._replies[0]
 
     @property
@@ -100,6 +104,8 @@ class SessionStream(Generic[T]):
         Raises:
             UsageError: It has not ended, or not with a reply.
         """
+        if getgeneratorstate(self.events) != GEN_CLOSED:  # the run may have ended ahead of whoever reads its events
+            raise UsageError(_NOT_ENDED)
         return self._stream.reply
 
     @property
