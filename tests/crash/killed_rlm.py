@@ -23,7 +23,7 @@ from typing import Any
 
 from handrail import Invocation, Policy, Tool, tool
 from handrail.core.calls import ToolCall
-from handrail.core.events import CallRequested, ModelEvent, ReplyFinished, TextDelta
+from handrail.core.events import CallRequested, ModelEvent, Recorded, ReplyFinished, TextDelta
 from handrail.core.messages import AssistantMessage, ResultMessage, UserMessage
 from handrail.core.model_request import ModelRequest
 from handrail.journal.auditing import audit
@@ -95,6 +95,16 @@ class RlmDeath:
                 os.kill(child, signal.SIGKILL)
                 self.killed += 1
         self.steps += 1
+
+
+class PatientJournal(DyingJournal):
+    """Writes every entry by a wait, so that the steps of a life do not depend on how quick the disk is."""
+
+    def append_at_once(self, event: Recorded, *, durable: bool = False) -> bool:
+        return False
+
+    def append_soon(self, event: Recorded) -> bool:
+        return False
 
 
 class ScriptedRootModel:
@@ -188,7 +198,7 @@ async def live(folder: Path, kind: str, death: RlmDeath, told: Path) -> None:
             environment=kind,
             other_backends=[ScriptedSubModel(folder, death)],
             custom_tools=tools(folder, death),
-            journal=DyingJournal(journal, death),  # type: ignore[arg-type]
+            journal=PatientJournal(journal, death),  # type: ignore[arg-type]
             policy=Policy(confirm_side_effects=False),
             max_depth=2,
             state=folder / "state",
