@@ -30,6 +30,7 @@ def run_page(page: Page, folder: Path, patch: pytest.MonkeyPatch) -> None:
     """Fail with the page and the line if a block does not run, or prints something else than the page shows."""
     patch.chdir(folder)
     patch.syspath_prepend(folder)
+    patch.delenv("CI", raising=False)  # the reader sits at their own machine: a page may record a cassette
     session = ModuleType(MODULE)
     patch.setitem(sys.modules, MODULE, session)
     with _modules_restored(), terminal_of(page, folder) as terminal, asyncio.Runner() as runner:
