@@ -27,7 +27,9 @@ OWN = (
 PEERS = ("pydantic_ai", "openai_agents", "langchain", "litellm")
 PROGRAMS = ("pydantic_ai_programs",)
 """Peers with what programs of the docs need besides: MCP and a web server. Nothing is measured there."""
-_PINNED = (*PEERS, *PROGRAMS)
+COMMANDS = ("llm_command", "clai_command")
+"""Command lines of others, for `bench_startup.py`: made when they are first measured."""
+_PINNED = (*PEERS, *PROGRAMS, *COMMANDS)
 _PINS = ROOT / "bench" / "peers"
 _WEIGHED = {
     "by_hand": ["-c", str(ROOT / "constraints.txt"), "aiohttp"],

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import signal
 import sys
+from importlib.util import find_spec
 from types import FrameType
 
 from handrail.core.errors import MissingExtra
@@ -15,12 +16,7 @@ from handrail.core.errors import MissingExtra
 
 def main() -> int:
     """Run the command line and return its exit code: 0 fine, 1 a problem, 2 wrong usage, 130 Ctrl-C."""
-    try:
-        import click  # noqa: F401
-        import rich  # noqa: F401
-    except ImportError as error:
-        if error.name not in ("click", "rich"):
-            raise
+    if find_spec("click") is None or find_spec("rich") is None:
         print(MissingExtra("the command line", "cli"), file=sys.stderr)
         return 1
     from handrail.cli.root import root

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from handrail.cli.lazy_groups import cli_command
-from handrail.cli.output.reply_extras import files_option
-from handrail.cli.run_driver import drive_run
-from handrail.cli.run_options import CliSetup, RunOptions, with_run_options
+from handrail.cli.run_options import CliSetup, RunOptions, files_option, with_run_options
 from handrail.core.errors import UsageError
-from handrail.core.ids import new_id
-from handrail.core.messages import Conversation, DocumentMessage
+
+if TYPE_CHECKING:
+    from handrail.core.messages import Conversation
 
 
 @cli_command(
@@ -37,6 +37,9 @@ def command(
     to allow it. What is piped in is given to the model beside the QUESTION. Everything is in the journal, and a run
     that is cut off can be taken up.
     """
+    from handrail.cli.run_driver import drive_run
+    from handrail.core.ids import new_id
+
     drive_run(setup, chosen, new_id("run"), _conversation(" ".join(question), system), files=files)
 
 
@@ -46,6 +49,8 @@ def _conversation(question: str, system: str | None) -> Conversation:
         question, piped = piped, ""
     if not question.strip():
         raise UsageError("there is no question; write one: handrail ask 'What is 2 + 2?'")
+    from handrail.core.messages import Conversation, DocumentMessage
+
     conversation = Conversation() if system is None else Conversation().supervised(system)
     if piped.strip():
         conversation = conversation.add(DocumentMessage("standard input", piped))

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from handrail.cli.ids import above
 from handrail.cli.journal_location import configured_journal, find_journal
 from handrail.core.errors import HandrailError
-from handrail.journal.reader import JournalReader
+
+if TYPE_CHECKING:
+    from handrail.journal.reader import JournalReader
 
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
@@ -36,6 +39,8 @@ def named_config(ctx: click.Context) -> Path | None:
 
 def _from_journal(ids: Callable[[JournalReader], Iterable[str]]) -> Completer:
     def read(ctx: click.Context) -> list[str]:
+        from handrail.journal.reader import JournalReader
+
         above, here = ctx.find_root().params, Path.cwd()
         named = ctx.params.get("journal") or above.get("journal") or configured_journal(above.get("config"), here)
         with JournalReader(find_journal(named, here)) as reader:

@@ -10,9 +10,9 @@ import click
 from handrail.cli import complete, text
 from handrail.cli.lazy_groups import cli_command
 from handrail.cli.output.live_run import LiveRunPrinter
-from handrail.cli.output.reply_extras import files_option
 from handrail.cli.output.view import CommandView, tell, with_common_options
 from handrail.cli.resume import read_run_record
+from handrail.cli.run_options import files_option
 from handrail.core.events import ConversationChanged, Event
 from handrail.core.messages import UserMessage
 from handrail.run.history import replay

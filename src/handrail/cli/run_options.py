@@ -8,25 +8,29 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from handrail.app import Adjust, AllowAll, AppAdditions, Ask, Person, model_names, settings_of
 from handrail.cli.complete import completer, named_config
-from handrail.cli.config.approval import check_approved, require_approval
-from handrail.cli.confirm.answers import login_name
 from handrail.cli.journal_location import journal_to_write
 from handrail.cli.output.view import CommandView, with_common_options
-from handrail.cli.terminal.person import terminal_person
-from handrail.config.load import find_config, load_config
-from handrail.config.values import LOCAL, Config
 from handrail.core.errors import HandrailError
-from handrail.execute.confirm import DeferAll
-from handrail.execute.terminal.approver import TerminalApprover
-from handrail.run.offering import Offering
 
-complete_models = completer(lambda ctx: model_names(load_config(find_config(named_config(ctx), Path.cwd()))))
+if TYPE_CHECKING:  # they are loaded when a command runs: its help needs none of them
+    from handrail.app import Adjust, AppAdditions, Ask, Person
+    from handrail.config.values import Config
+    from handrail.run.offering import Offering
+
+
+def _model_names(ctx: click.Context) -> tuple[str, ...]:
+    from handrail.app import model_names
+    from handrail.config.load import find_config, load_config
+
+    return model_names(load_config(find_config(named_config(ctx), Path.cwd())))
+
+
+complete_models = completer(_model_names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +74,17 @@ class RunOptions:
     offer_at_most: int | None = None
 
     def wanted(self, config: Config) -> AppAdditions:
+        from handrail.app import AppAdditions
+
         return AppAdditions(tools=self.tools, rules=self.rules, read_on=not _is_local(config, self.model))
 
     def ask(self) -> Ask:
         """Who is asked where no rule decides: nobody after --yes, the person at the terminal, or somebody later."""
+        from handrail.app import AllowAll
+        from handrail.cli.confirm.answers import login_name
+        from handrail.execute.confirm import DeferAll
+        from handrail.execute.terminal.approver import TerminalApprover
+
         if self.yes:
             return lambda tools: AllowAll(f"{login_name()}, by --yes")
         if sys.stdin.isatty() and sys.stderr.isatty():
@@ -82,6 +93,8 @@ class RunOptions:
 
     def person(self) -> Person:
         """Whose approvals of servers hold, and who is asked for more."""
+        from handrail.cli.terminal.person import terminal_person
+
         return terminal_person()
 
     def resume_line(self, setup: CliSetup, run: str) -> str:
@@ -102,6 +115,8 @@ def configured(function: Callable[..., None]) -> Callable[..., None]:
     whenever it is read anew."""
 
     def approved(setup: CliSetup, **options: Any) -> None:
+        from handrail.cli.config.approval import check_approved, require_approval
+
         require_approval(setup.config)
         function(replace(setup, adjust=check_approved), **options)
 
@@ -114,6 +129,8 @@ def with_unapproved_configuration(function: Callable[..., None]) -> Callable[...
     nothing that the file names."""
 
     def with_setup(view: CommandView, config: Path | None, **options: Any) -> None:
+        from handrail.config.load import find_config, load_config
+
         named = config or view.config
         function(CliSetup(replace(view, config=named), load_config(find_config(named, Path.cwd()))), **options)
 
@@ -189,6 +206,14 @@ def _nats_addresses(context: click.Context, option: click.Parameter, given: tupl
     return tuple(address for text in given for address in split_addresses(text))
 
 
+files_option = click.option(
+    "--files",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="FOLDER",
+    help="Save pictures and files that the model makes in this folder. Without it they are only named.",
+)
+
+
 def rule_option(example: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Gives a command `rules`, where nothing is allowed by `--yes`."""
     help = f"A rule beside the configured ones, as {example!r}."
@@ -207,6 +232,9 @@ def with_run_options(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _is_local(config: Config, model: str | None) -> bool:
+    from handrail.app import model_names, settings_of
+    from handrail.config.values import LOCAL
+
     try:
         return settings_of(config, model or model_names(config)[0]).provider == LOCAL
     except HandrailError:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+from handrail.core.lazy_pattern import LazyPattern
 from handrail.core.secret_patterns import MASK
 
 _PASSWORD = r"pass(?:word|wd|phrase|code)s?|pwd|(?<=_)pass"
@@ -19,8 +20,8 @@ _KEY = (
     r"|(?:access|account|private|secret|signing|encryption|master|auth|service|storage|subscription|license|admin)"
     r"[_-]?key|(?<=[?&;])sig"
 )
-_NAME = re.compile(rf"(?:(?P<password>{_PASSWORD})|{_KEY})\Z", re.IGNORECASE)
-_ORDINARY_NAME = re.compile(
+_NAME = LazyPattern(rf"(?:(?P<password>{_PASSWORD})|{_KEY})\Z", re.IGNORECASE)
+_ORDINARY_NAME = LazyPattern(
     r"(?:page|next|prev|previous|continuation|continue|pagination|sync|cursor|resume|start|stop|pad|eos|bos|unk|mask"
     r"|sep|cls|special|max|min|per|idempotency|primary|foreign|public|sort|partition|cancellation|anti)[_-]?"
     r"(?:token|key|secret)\Z|(?<![a-z])no[_-]?(?:password|token|secret)\Z",
@@ -29,38 +30,38 @@ _ORDINARY_NAME = re.compile(
 _VALUE = (
     r"(?P<quote>\\{0,3}[\"'])(?P<quoted>(?:(?!(?P=quote))(?:\\.|[^\s\\]))+)|(?P<plain>[^\s\"'`&;,<>(){}\[\]|\\]{4,})"
 )
-_ASSIGNMENT = re.compile(
+_ASSIGNMENT = LazyPattern(
     rf"(?:(?P<password>{_PASSWORD})|{_KEY})(?P<between>\\{{0,3}}[\"'`]?\]?\s{{0,4}}(?:=>|:=|={{1,3}}|:)\s{{0,4}})"
     rf"(?:{_VALUE})",
     re.IGNORECASE,
 )
-_FLAG = re.compile(
+_FLAG = LazyPattern(
     rf"(?<![A-Za-z0-9-])--[a-z0-9-]{{0,30}}?(?:(?P<password>{_PASSWORD})|{_KEY})(?P<between>\s+|\\{{0,3}}[\"'],\s{{0,4}})"
     rf"(?:{_VALUE})",
     re.IGNORECASE,
 )
-_HEADER = re.compile(
+_HEADER = LazyPattern(
     r"(?:authorization|x-api-key|x-auth-token|x-vault-token|api-key|x-goog-api-key)\\{0,3}[\"']?\s{0,4}[:=]\s{0,4}"
     r"\\{0,3}[\"']?(?:(?:basic|bearer|token|apikey|digest|negotiate)\s{1,4})?(?P<value>[A-Za-z0-9_.~+/=-]{6,})",
     re.IGNORECASE,
 )
-_COOKIE = re.compile(
+_COOKIE = LazyPattern(
     r"cookie\\{0,3}[\"']?\s{0,4}[:=]\s{0,4}\\{0,3}[\"']?(?P<value>[\w.$-]{1,64}=[^\s;\"'\\,]{4,}(?:;\s?[^\s\"'\\]+)*)",
     re.IGNORECASE,
 )
-_PLACEHOLDER = re.compile(
+_PLACEHOLDER = LazyPattern(
     r"\$[\w({]|[{<]|%[\w.]*[%sd]|\\|[*x•.…_-]{3,}\Z|env:|\[redacted|(?:os|process|self|settings|config|args|request)\."
     r"|(?:~|\.{1,2})?/[a-z0-9_.-]+(?:/|\Z)|[a-z]:\\|https?://|[a-z]+://\Z",
     re.IGNORECASE,
 )
-_ORDINARY_VALUE = re.compile(
+_ORDINARY_VALUE = LazyPattern(
     r"string|passwords?|passwd|passphrase|secrets?|tokens?|api_?key|key|required|optional|none|null|true|false|undefined"
     r"|hidden|text|bytes|object|values?|example|empty|missing|invalid|wrong|unknown|prompt|file|input|stdin|basic|bearer"
     r"|default|number|integer|boolean|array|your|enter|changed?|reset|forgot|username|user|login|email|incorrect|expired"
     r"|short|long|protected|protection|disabled|enabled|manager|field",
     re.IGNORECASE,
 )
-_CODE = re.compile(
+_CODE = LazyPattern(
     r"[A-Za-z_]\w{0,40}(?:(?:\.|->|::)[A-Za-z_]\w{0,30}){1,6}|[a-z]+(?:[_-][a-z0-9]+)+|[A-Za-z]+|[A-Z]+(?:_[A-Z0-9]+)+"
     r"|[a-z0-9_.-]+(?:/[a-z0-9_.-]+){2,}"
 )
@@ -80,7 +81,7 @@ _SHORTEST: dict[Context, tuple[int, int]] = {
 
 _BEFORE = r"\\{0,3}[\"'`]?\]?(?:\\[nrt]|\s){0,4}[=:]"
 _MARKS = tuple(
-    (root, re.compile(root + rest + _BEFORE).search)
+    (root, LazyPattern(root + rest + _BEFORE))
     for root, rest in (
         ("pass", "(?:word|wd|phrase|code)?s?"),
         ("pwd", ""),
@@ -94,7 +95,7 @@ _MARKS = tuple(
 )
 """What every name ends in, and how it goes on to its value: looked for before the patterns are run."""
 _ENDINGS = ("word", "words", "wd", "phrase", "code", "pass", "secret", "token", "key", "base")
-_FLAG_MARK = re.compile(r"--[a-z0-9-]{0,30}(?:pass|pwd|secret|token|key)")
+_FLAG_MARK = LazyPattern(r"--[a-z0-9-]{0,30}(?:pass|pwd|secret|token|key)")
 
 
 def is_secret_name(name: str) -> bool:
@@ -131,7 +132,7 @@ def may_hold_named(text: str, lowered: str) -> bool:
     ):
         return False
     for root, mark in _MARKS:
-        if root in lowered and mark(lowered):
+        if root in lowered and mark.search(lowered):
             return True
     return "--" in text and _FLAG_MARK.search(lowered) is not None
 

@@ -15,6 +15,8 @@ import binascii
 import re
 from collections.abc import Iterable
 
+from handrail.core.lazy_pattern import LazyPattern
+
 MASK = "[redacted]"
 
 # A letter or a digit before it makes it the end of a word, as in "task-", unless that letter ends an escape.
@@ -89,7 +91,7 @@ _SHAPES = (
 )
 # Up to its END or, where the text was cut, as far as it goes: half a key is a secret too.
 _BLOCK = r"(?:PRIVATE KEY(?: BLOCK)?|NKEY SEED)-----"
-_KEY_BLOCK = re.compile(rf"-----BEGIN [A-Z ]*{_BLOCK}(?s:.*?)(?:-----END [A-Z ]*{_BLOCK}|(?=-----)|\Z)")
+_KEY_BLOCK = LazyPattern(rf"-----BEGIN [A-Z ]*{_BLOCK}(?s:.*?)(?:-----END [A-Z ]*{_BLOCK}|(?=-----)|\Z)")
 _PLACES = (
     # in an address                           pattern
     ("hntoken:", r"hntoken://v1/[A-Za-z0-9_.-]+"),
@@ -97,26 +99,26 @@ _PLACES = (
     ("/webhooks/", r"(?<=/webhooks/)[0-9]{15,22}/[A-Za-z0-9_-]{40,}"),  # Discord
     ("/webhookb2/", r"(?<=/webhookb2/)[A-Za-z0-9@_/-]{40,}"),  # Teams
 )
-_USER_INFO = re.compile(r"(?<=://)[^/\s:@\"]{0,64}:[^/\s\"]{1,256}(?=@)")  # user:password in a URL
-_BEARER = re.compile(r"(?<=(?i:bearer) )[A-Za-z0-9_.~+/-]{16,}=*")
-_BASIC = re.compile(r"(?<=(?i:basic) )[A-Za-z0-9+/_-]{6,}={0,2}")
+_USER_INFO = LazyPattern(r"(?<=://)[^/\s:@\"]{0,64}:[^/\s\"]{1,256}(?=@)")  # user:password in a URL
+_BEARER = LazyPattern(r"(?<=(?i:bearer) )[A-Za-z0-9_.~+/-]{16,}=*")
+_BASIC = LazyPattern(r"(?<=(?i:basic) )[A-Za-z0-9+/_-]{6,}={0,2}")
 
 
-def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
-    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns))
+def _any_of(patterns: Iterable[str]) -> LazyPattern:
+    return LazyPattern("|".join(f"(?:{pattern})" for pattern in patterns))
 
 
-def _group(character: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+def _group(character: str) -> tuple[LazyPattern, LazyPattern]:
     """What finds the marks with this character, and the patterns to run then."""
     rows = [row for row in _SHAPES if row[0] == character]
     around = "|".join(mark for _, mark, _ in rows)
-    return re.compile(f"{re.escape(character)}{_LONG}(?:{around})"), _any_of(pattern for _, _, pattern in rows)
+    return LazyPattern(f"{re.escape(character)}{_LONG}(?:{around})"), _any_of(pattern for _, _, pattern in rows)
 
 
 _GROUPS = {character: _group(character) for character in dict.fromkeys(row[0] for row in _SHAPES)}
-_ADDRESSES = tuple((literal, re.compile(pattern)) for literal, pattern in _PLACES)
-_has_dash_mark, _has_underscore_mark, _has_dot_mark = (_GROUPS[character][0].search for character in "-_.")
-_has_a_mark, _has_j_mark, _has_tilde_mark = (_GROUPS[character][0].search for character in "AJ~")
+_ADDRESSES = tuple((literal, LazyPattern(pattern)) for literal, pattern in _PLACES)
+_DASH_MARK, _UNDERSCORE_MARK, _DOT_MARK = (_GROUPS[character][0] for character in "-_.")
+_A_MARK, _J_MARK, _TILDE_MARK = (_GROUPS[character][0] for character in "AJ~")
 
 
 def may_hold_shape(text: str, lowered: str) -> bool:
@@ -124,15 +126,15 @@ def may_hold_shape(text: str, lowered: str) -> bool:
 
     This runs on every body that is recorded, so it is written out: a loop takes twice as long.
     """
-    if "-" in text and (_has_dash_mark(text) or "-----BEGIN " in text):
+    if "-" in text and (_DASH_MARK.search(text) or "-----BEGIN " in text):
         return True
-    if "_" in text and _has_underscore_mark(text):
+    if "_" in text and _UNDERSCORE_MARK.search(text):
         return True
-    if "." in text and _has_dot_mark(text):
+    if "." in text and _DOT_MARK.search(text):
         return True
-    if "A" in text and _has_a_mark(text):
+    if "A" in text and _A_MARK.search(text):
         return True
-    if ("J" in text and _has_j_mark(text)) or ("~" in text and _has_tilde_mark(text)):
+    if ("J" in text and _J_MARK.search(text)) or ("~" in text and _TILDE_MARK.search(text)):
         return True
     if "/" in text and (("@" in text and "://" in text) or any(literal in text for literal, _ in _ADDRESSES)):
         return True

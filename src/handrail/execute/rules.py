@@ -27,7 +27,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -35,8 +35,9 @@ from msgspec.structs import replace
 from handrail.core.canonical import canonical_json
 from handrail.core.confirmation import Allow, Confirmation, Decision, Deny, Location
 from handrail.core.errors import UsageError
-from handrail.execute.approvers import AnyApprover, as_approver
-from handrail.execute.confirm import DeferAll
+
+if TYPE_CHECKING:
+    from handrail.execute.approvers import AnyApprover
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{12,64}")
 
@@ -112,6 +113,9 @@ class Rules:
     """An approver that answers by the first rule that covers a call, and asks another where none does."""
 
     def __init__(self, rules: Iterable[Rule | str], otherwise: AnyApprover | None = None) -> None:
+        from handrail.execute.approvers import as_approver
+        from handrail.execute.confirm import DeferAll
+
         self._rules = tuple(rule if isinstance(rule, Rule) else Rule.parse(rule) for rule in rules)
         self._otherwise = as_approver(otherwise) or DeferAll()
 

@@ -231,10 +231,12 @@ def _written(request: WireRequest) -> bytes:
 
 def _proxy_of(endpoint: Endpoint) -> str | None:
     """The proxy that the environment names. None leads to this machine."""
+    parts = urlsplit(endpoint.base_url)
+    if endpoint.unix_socket or parts.hostname in _HERE:
+        return None
     from urllib.request import getproxies, proxy_bypass
 
-    parts = urlsplit(endpoint.base_url)
-    if endpoint.unix_socket or parts.hostname in _HERE or proxy_bypass(parts.netloc):
+    if proxy_bypass(parts.netloc):
         return None
     proxies = getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable, Iterable, Mapping
-from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -30,6 +29,8 @@ from handrail.sessions.llm import LLM, CallSettings
 from handrail.sessions.model_names import check_create_arguments, model_name_hint
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from handrail.models.codec import Codec
     from handrail.models.profiles import Profile
     from handrail.models.rate_limit import ServiceRateLimits
@@ -134,6 +135,8 @@ def _maker(name: str) -> Callable[..., Model]:
 
 
 def _points() -> tuple[EntryPoint, ...]:
+    from importlib.metadata import entry_points  # a service that is known here does without
+
     return tuple(entry_points(group=GROUP))
 
 

@@ -16,10 +16,9 @@ from handrail.cli.chat.conversation import TERMS, CliChat
 from handrail.cli.chat.line_input import ChatLineInput
 from handrail.cli.chat.slash_commands import HELP
 from handrail.cli.lazy_groups import examples
-from handrail.cli.output.reply_extras import files_option
 from handrail.cli.output.view import tell
 from handrail.cli.resume import read_run_record
-from handrail.cli.run_options import CliSetup, RunOptions, with_run_options
+from handrail.cli.run_options import CliSetup, RunOptions, files_option, with_run_options
 from handrail.config.values import Config
 from handrail.core.messages import Conversation
 from handrail.desk.desk import Desk

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from itertools import count, islice
 from pathlib import Path
 
-import click
-
 from handrail.cli import text
 from handrail.core.display import safe_media_name
 from handrail.core.footnotes import FootnoteSource, FootnoteSourceList
@@ -18,13 +16,6 @@ _WORDS = 80
 """Characters of the cited words."""
 _TRIES = 1_000
 """Names that are tried for one file."""
-
-files_option = click.option(
-    "--files",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="FOLDER",
-    help="Save pictures and files that the model makes in this folder. Without it they are only named.",
-)
 
 
 class ReplySources:

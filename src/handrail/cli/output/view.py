@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,8 +21,9 @@ from handrail.cli import text
 from handrail.cli.ids import shorten_ids
 from handrail.cli.journal_location import configured_journal, find_journal
 from handrail.core.errors import UsageError
-from handrail.execute.terminal.line_reader import discard_typed_input
-from handrail.journal.reader import JournalReader
+
+if TYPE_CHECKING:
+    from handrail.journal.reader import JournalReader
 
 STYLES = {
     "ok": "green",
@@ -67,6 +68,8 @@ class CommandView:
         return find_journal(self.named or configured_journal(self.config, Path.cwd()), Path.cwd())
 
     def reader(self) -> JournalReader:
+        from handrail.journal.reader import JournalReader
+
         return JournalReader(self.path)
 
     def when(self, at: int) -> str:
@@ -140,6 +143,8 @@ def ask(question: str) -> bool:
     Raises:
         UsageError: Nobody is there to answer.
     """
+    from handrail.execute.terminal.line_reader import discard_typed_input
+
     discard_typed_input()
     click.echo(f"{question} [y/N] ", nl=False, err=True)
     line = sys.stdin.readline()
