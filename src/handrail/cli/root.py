@@ -21,6 +21,7 @@ _COMMANDS = {
     "tools": ("tools", "Look at tools, check them, and call them by hand."),
     "mcp": ("mcp", "Use servers of tools that speak MCP, and be one."),
     "serve": ("serve", "Serve this node: a page, its tools and its models, over HTTP."),
+    "acp": ("acp", "Be the agent of an editor that speaks the Agent Client Protocol."),
     "bus": ("bus", "See what other nodes can do, and have them do it."),
     "worker": ("serve:worker", "Serve these tools to the nodes on a NATS server."),
     "token": ("token", "Tokens: what others may call here, and how often."),
