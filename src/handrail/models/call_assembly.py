@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,8 +26,9 @@ from handrail.models.tool_names import NameMap
 Mend = Callable[[str, dict[str, Any]], dict[str, Any]]
 """Given the name of a tool (ours) and the arguments of a call: the arguments as the tool's full schema means them."""
 
-_STRUCTURE = re.compile(r'["{}\[\]]')
-_IN_STRING = re.compile(r'["\\]')
+_TOKEN = re.compile(r'[{}\[\]]|"(?>(?:[^"\\]+|\\.)*)("?)', re.DOTALL)
+"""A bracket, or a string as far as it goes: with its closing quote if it has one."""
+_REST_OF_STRING = re.compile(r'(?>(?:[^"\\]+|\\.)*)("?)', re.DOTALL)
 _TEXT = re.compile(r"\S")
 
 
@@ -44,42 +46,40 @@ class _ObjectScanner:
     def split(self, text: str) -> int | None:
         """Where in this piece a further object begins, after the first was whole; None if it does not."""
         at = 0
+        if not text:
+            return None
         if not self.begun:
             first = _TEXT.search(text)
             if first is None:
                 return None
             self.begun, self._is_object = True, first[0] == "{"
-        while at < len(text):
-            if self.whole:
-                following = _TEXT.search(text, at)
-                return following.start() if following is not None and following[0] == "{" else None
-            at = self._through_string(text, at) if self._in_string else self._through_structure(text, at)
+        if self.whole:
+            return self._following(text, at)
+        if self._in_string:
+            rest = _REST_OF_STRING.match(text, self._escaped)
+            assert rest is not None  # it matches nothing, too
+            at = rest.end()
+            self._leave_string(rest, text)
+        for token in _TOKEN.finditer(text, at):
+            if (mark := token[0][0]) == '"':
+                self._leave_string(token, text)
+            elif mark in "{[":
+                self._depth += 1
+            else:
+                self._depth -= 1
+                if self._depth == 0 and self._is_object:
+                    self.whole = True
+                    return self._following(text, token.end())
         return None
 
-    def _through_string(self, text: str, at: int) -> int:
-        if self._escaped:
-            self._escaped = False
-            return at + 1
-        found = _IN_STRING.search(text, at)
-        if found is None:
-            return len(text)
-        self._escaped = found[0] == "\\"
-        self._in_string = self._escaped
-        return found.end()
+    def _leave_string(self, found: re.Match[str], text: str) -> None:
+        """A string ends where its quote is, or goes on in the next piece, maybe with what a backslash there escapes."""
+        self._in_string = not found[1]
+        self._escaped = self._in_string and found.end() < len(text)
 
-    def _through_structure(self, text: str, at: int) -> int:
-        found = _STRUCTURE.search(text, at)
-        if found is None:
-            return len(text)
-        match found[0]:
-            case '"':
-                self._in_string = True
-            case "{" | "[":
-                self._depth += 1
-            case _:
-                self._depth -= 1
-                self.whole = self._depth == 0 and self._is_object
-        return found.end()
+    def _following(self, text: str, at: int) -> int | None:
+        following = _TEXT.search(text, at)
+        return following.start() if following is not None and following[0] == "{" else None
 
 
 @dataclass(slots=True, eq=False)
@@ -144,6 +144,20 @@ class CallAssembler:
             return self._further(last, arguments)
         return self._piece(index, id or None, name or "", _as_text(arguments), artefacts)
 
+    def more(self, texts: Sequence[str], *, index: int | None) -> Iterable[ModelEvent]:
+        """Take several pieces of arguments that follow one at the same index, with nothing else between them."""
+        last = self._last
+        if last is not None and last.id and not last.unsent and last is self._at(index) and all(texts):
+            before = copy(last.objects)
+            if last.objects.split("".join(texts)) is None and not last.objects.whole:
+                last.pieces += texts
+                id, name = last.id, last.ours or self._ours(last.name)
+                return [CallDelta(call_id=id, name=name, arguments=text) for text in texts]
+            last.objects = before
+            if (half := len(texts) // 2) > 0:  # a call ends somewhere in them, mostly in the last
+                return [*self.more(texts[:half], index=index), *self.more(texts[half:], index=index)]
+        return [event for text in texts for event in self.delta(index=index, arguments=text)]
+
     def _further(self, call: _OpenCall, text: str) -> Iterable[ModelEvent]:
         """The way of nearly every piece: more arguments for the call that was written last."""
         cut = call.objects.split(text)
@@ -157,31 +171,31 @@ class CallAssembler:
 
     def _piece(
         self, index: int | None, id: str | None, name: str, text: str, artefacts: tuple[Artefact, ...]
-    ) -> Iterator[ModelEvent]:
+    ) -> list[ModelEvent]:
         for what, word in (("id", id), ("name", name)):
             if word is not None and not isinstance(word, str):
                 raise ProtocolError(f"the {what} of a call is not text but {kind_of(word)}; ask again")
         says = name or artefacts or text.strip() or (id and id not in self._used)
         if not says and self._at(index) is None:
-            return
+            return []
         call = self._find(index, id, name)
         call.artefacts += artefacts
         if name and call.name != name:
             call.name += name
             call.ours = ""
-        yield from self._write(call, text)
+        self._last = call
+        return self._split(call, text, call.objects.split(text))
 
-    def complete(self, index: int | None = None) -> Iterator[ModelEvent]:
+    def complete(self, index: int | None = None) -> list[ModelEvent]:
         """The call at this index, or the one written last, has ended. Nothing, if there is none.
 
         Raises:
             ProtocolError: It has no name.
         """
         call = self._at(index)
-        if call is not None:
-            yield from self._close(call)
+        return [] if call is None else self._close(call)
 
-    def finish(self) -> Iterator[ModelEvent]:
+    def finish(self) -> list[ModelEvent]:
         """The reply has ended: all calls that are open, in the order in which they began.
 
         Raises:
@@ -189,16 +203,17 @@ class CallAssembler:
         """
         for call in self._open:
             _require_name(call)
-        for call in list(self._open):
-            yield from self._close(call)
+        return [event for call in list(self._open) for event in self._close(call)]
 
-    def settled(self) -> Iterator[ModelEvent]:
+    def settled(self) -> list[ModelEvent]:
         """Calls whose arguments are one whole object, up to the first that is not: the rest is for `finish`."""
+        found: list[ModelEvent] = []
         if all(call.name for call in self._open):
             for call in list(self._open):
                 if not call.objects.whole:
-                    return
-                yield from self._close(call)
+                    break
+                found += self._close(call)
+        return found
 
     @property
     def is_open(self) -> bool:
@@ -238,36 +253,34 @@ class CallAssembler:
         if call.wire_id is not None:
             self._by_id[call.wire_id] = call
 
-    def _write(self, call: _OpenCall, text: str) -> Iterator[ModelEvent]:
-        self._last = call
-        yield from self._split(call, text, call.objects.split(text))
-
-    def _split(self, call: _OpenCall, text: str, cut: int | None) -> Iterator[ModelEvent]:
+    def _split(self, call: _OpenCall, text: str, cut: int | None) -> list[ModelEvent]:
         """Add text to a call; where a second object begins in it, that is another call of the same tool."""
+        found: list[ModelEvent] = []
         while cut is not None:
-            yield from self._tell(call, text[:cut])
+            found += self._tell(call, text[:cut])
             text = text[cut:]
             if call.name:
-                yield from self._close(call)
+                found += self._close(call)
             call = self._begin(call.index, call.wire_id, call.name)
             cut = call.objects.split(text)
-        yield from self._tell(call, text)
+        return found + self._tell(call, text)
 
-    def _tell(self, call: _OpenCall, text: str) -> Iterator[ModelEvent]:
+    def _tell(self, call: _OpenCall, text: str) -> list[ModelEvent]:
         if text:
             call.pieces.append(text)
             call.unsent.append(text)
         # Without an id yet, wait for one until arguments come: some servers send it after the name.
         if call.name and (call.wire_id is not None or call.unsent):
             text, call.unsent = "".join(call.unsent), []
-            yield CallDelta(call_id=self._identify(call), name=self._ours(call.name), arguments=text)
-            if call.objects.whole:
-                yield from self._ready(call)
+            delta = CallDelta(call_id=self._identify(call), name=self._ours(call.name), arguments=text)
+            return [delta, *self._ready(call)]
+        return []
 
-    def _ready(self, call: _OpenCall) -> Iterator[ModelEvent]:
-        if self.tells_early and not call.is_ready:
+    def _ready(self, call: _OpenCall) -> Iterable[ModelEvent]:
+        if self.tells_early and call.objects.whole and not call.is_ready:
             call.is_ready = True
-            yield CallReady(call=self._made(call))
+            return (CallReady(call=self._made(call)),)
+        return ()
 
     def _made(self, call: _OpenCall) -> ToolCall:
         name, text = self._ours(call.name), "".join(call.pieces)
@@ -277,15 +290,17 @@ class CallAssembler:
             text = _mended(self._mend, name, text)
         return ToolCall(self._identify(call), name, text)
 
-    def _close(self, call: _OpenCall) -> Iterator[ModelEvent]:
+    def _close(self, call: _OpenCall) -> list[ModelEvent]:
         _require_name(call)
         self._forget(call)
         made, id = self._made(call), self._identify(call)
-        if all(not piece or piece.isspace() for piece in call.pieces):
+        requested = CallRequested(call=made, artefacts=tuple(call.artefacts))
+        if not call.objects.begun:
             self.bare.add(id)
-        if call.wire_id not in (None, id):
-            yield Notice(text=f"two calls of one reply have the id {call.wire_id!r}; the second goes by {id!r} here")
-        yield CallRequested(call=made, artefacts=tuple(call.artefacts))
+        if call.wire_id in (None, id):
+            return [requested]
+        words = f"two calls of one reply have the id {call.wire_id!r}; the second goes by {id!r} here"
+        return [Notice(text=words), requested]
 
     def _forget(self, call: _OpenCall) -> None:
         del self._open[call]

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 
 from handrail.core.events import ModelEvent
 from handrail.core.model_request import ModelRequest
+from handrail.models.repeated_events import PieceOf
 
 _encode = msgspec.json.Encoder().encode
 
@@ -41,8 +42,13 @@ class WireRequest(Struct, frozen=True, kw_only=True):
     """Whether calls come with their arguments as objects, which are then read as strictly as text is later."""
     notices: tuple[str, ...] = ()
     """What the request could not say in this wire: keywords lost, choices not enforced."""
+    piece_of: PieceOf | None = None
+    """How whoever decodes the reply knows events that only go on with a text; those that follow one alike may then come
+    as their texts alone."""
     known: tuple[EncodedList, ...] = ()
     """Parts of the body that need not be written again."""
+    begun: tuple[dict[str, Any], bytes] | None = None
+    """A body, and its JSON up to its last field. It counts while that body is this one."""
 
     def text(self) -> bytes:
         """The body as JSON.
@@ -51,11 +57,16 @@ class WireRequest(Struct, frozen=True, kw_only=True):
             TypeError, ValueError, RecursionError: It has no such form.
         """
         known = {id(part.items): part.text for part in self.known if part.text}
+        fields, begun = list(self.body.items()), b""
+        if self.begun is not None and self.begun[0] is self.body:
+            fields, begun = fields[-1:], self.begun[1]
         pieces: list[bytes] = []
-        for key, value in self.body.items():
+        for key, value in fields:
             pieces += b",", _encode(key), b":"
             pieces += (b"[", *known[id(value)], b"]") if id(value) in known else (_encode(value),)
-        return b"".join((b"{", *pieces[1:], b"}"))  # a long conversation is copied only here
+        if not begun:
+            begun, pieces = b"{", pieces[1:]
+        return b"".join((begun, *pieces, b"}"))  # a long conversation is copied only here
 
 
 class Decoder(Protocol):
@@ -86,6 +97,19 @@ class EndAwareDecoder(Protocol):
     """
 
     def done(self) -> None: ...
+
+
+@runtime_checkable
+class PieceDecoder(Decoder, Protocol):
+    """What a decoder may be beside a `Decoder`: one that takes the texts of events that are alike but for them."""
+
+    def piece_of(self, data: Mapping[str, Any]) -> str | None:
+        """The text of an event that only goes on with what was begun; None of any other. It changes nothing."""
+        ...
+
+    def more(self, texts: Sequence[str]) -> Iterable[ModelEvent]:
+        """What events mean that differ from the last one only in their text, which are these."""
+        ...
 
 
 class Codec(Protocol):

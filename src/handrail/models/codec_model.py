@@ -20,6 +20,7 @@ from handrail.models.codec import (
     CountingCodec,
     Decoder,
     EndAwareDecoder,
+    PieceDecoder,
     SearchingCodec,
     TextCallCodec,
 )
@@ -108,7 +109,10 @@ class CodecModel:
                     async for notice in notices:
                         yield notice
             watch = ReplyChecker(request, takes_tools=self.takes_tools)
-            heard = IncomingReply(self._codec.decoder(request), watch, self._profile)
+            decoder = self._codec.decoder(request)
+            heard = IncomingReply(decoder, watch, self._profile)
+            if self._streams and (piece_of := getattr(decoder, "piece_of", None)) is not None:
+                wire = replace(wire, piece_of=piece_of)
             try:
                 async with aclosing(self._transport.send(wire, self._endpoint)) as wire_events:
                     async for said in wire_events:
@@ -207,6 +211,9 @@ class IncomingReply:
             if isinstance(self._decoder, EndAwareDecoder):
                 self._decoder.done()
             return iter(())
+        if said.texts:
+            assert isinstance(self._decoder, PieceDecoder)
+            return self._given(self._decoder.more(said.texts))
         return self._given(self._decoder.feed(said.data, said.event))
 
     def end(self) -> Iterator[ModelEvent]:

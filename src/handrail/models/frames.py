@@ -87,6 +87,11 @@ class SseFrames:
         self._after_return = False
         """A line feed that comes next belongs to the line end that was."""
 
+    @property
+    def is_between(self) -> bool:
+        """Whether no event has begun of which more is to come."""
+        return not (self._line or self._data or self._event or self._at_start or self._after_return)
+
     def feed(self, chunk: bytes) -> Iterator[ReplyFrame]:
         lines, rest = self._lines(chunk)
         largest = self._largest

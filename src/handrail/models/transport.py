@@ -157,6 +157,7 @@ class HttpTransport:
                 request.framing,
                 answer.media_type,
                 exact=request.exact,
+                piece_of=request.piece_of,
                 secrets=_secrets(endpoint),
                 largest=self._bounds.frame,
                 longest=self._bounds.reply,

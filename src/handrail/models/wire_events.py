@@ -23,6 +23,7 @@ from handrail.models.frames import (
     ReplyFrame,
     SseFrames,
 )
+from handrail.models.repeated_events import PieceOf, ShapeLearner
 from handrail.models.service_errors import HEAD, masked_excerpt
 
 MAX_REPLY = 256 * 1024 * 1024
@@ -42,6 +43,8 @@ _SAID: Mapping[str, str] = {
 _PAGES = ("text/html", "application/xhtml+xml")
 _ARGUMENTS = re.compile(rb'"(?:arguments|input|args)"\s*:\s*\{')
 """Where an event has the arguments of a call as an object."""
+_BREAK = b"\n\n"
+"""Between two events, where lines end as nearly everywhere."""
 _KEPT = 20 * HEAD
 """Bytes to show the beginning from: enough that a key at its end is masked whole."""
 
@@ -50,6 +53,8 @@ class WireEvent(Struct, frozen=True):
     data: dict[str, Any]
     event: str = ""
     """The name that SSE gave it, if any."""
+    texts: Sequence[str] = ()
+    """If there are any, these are events that differ from the last one only in their text, and the rest is empty."""
 
 
 END = WireEvent({}, DONE.decode())
@@ -65,11 +70,14 @@ class WireReader:
         media_type: str = "",
         *,
         exact: bool = True,
+        piece_of: PieceOf | None = None,
         secrets: Sequence[str] = (),
         largest: int = MAX_FRAME,
         longest: int = MAX_REPLY,
     ) -> None:
         self._frames = _frames_for(framing, media_type.lower(), largest)
+        self._largest = largest
+        self._alike = None if piece_of is None else ShapeLearner(piece_of, self._one_event)
         self._media_type = media_type
         self._is_page = media_type.lower() in _PAGES
         self._exact = exact
@@ -94,6 +102,8 @@ class WireReader:
             raise ProtocolError(f"the reply is larger than {self._longest} bytes; ask for less")
         if self._is_page or self.done:
             return iter(())  # a page in place of a reply: `finish` shows how it begins
+        if self._alike is not None and self._alike.learns and isinstance(self._frames, SseFrames):
+            return self._events_alike(chunk, self._alike, self._frames)
         return self._events(self._frames.feed(chunk))
 
     def finish(self) -> Iterator[WireEvent]:
@@ -128,6 +138,33 @@ class WireReader:
         else:
             return
         raise wrong
+
+    def _events_alike(self, chunk: bytes, alike: ShapeLearner, frames: SseFrames) -> Iterator[WireEvent]:
+        """As `_events`, one event after the other, so that what is known of one helps to read the next."""
+        at = 0
+        while at < len(chunk) and not self.done:
+            if alike.shape is not None and frames.is_between:
+                texts, at = alike.shape.texts(chunk, at, self._largest)
+                if texts:
+                    alike.was_used()
+                    self._count += len(texts)
+                    yield WireEvent({}, texts=texts)
+            end = chunk.find(_BREAK, at) + len(_BREAK)
+            event = chunk[at:end] if alike.learns and end >= len(_BREAK) else chunk[at:]
+            at += len(event)
+            whole = frames.is_between
+            for read in self._events(frames.feed(event)):
+                yield read
+                alike.shape = None
+                if whole and frames.is_between:
+                    alike.learn(event, read.data)
+
+    def _one_event(self, event: bytes) -> dict[str, Any] | None:
+        try:
+            (frame,) = SseFrames(self._largest).feed(event)
+            return _object(frame.data, self._exact)
+        except (ProtocolError, ValueError):
+            return None
 
     def _unreadable(self, why: str) -> ProtocolError:
         begins = masked_excerpt(self._head.decode(errors="replace"), HEAD, secrets=self._secrets)

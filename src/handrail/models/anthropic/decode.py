@@ -6,7 +6,7 @@ when its block ends, unless it might have been cut.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from handrail.core.errors import ModelError, ModelUnavailable, ProtocolError, RateLimited, RequestRefused
@@ -94,6 +94,8 @@ class AnthropicDecoder(BlockDecoder[_OpenBlock]):
         self._begun = False
         """True once a block of this message has begun."""
         self._container: dict[str, Any] | None = None
+        self._written: tuple[int, _OpenBlock] | None = None
+        """The block that a piece of arguments was last of; None if the last piece was one of text."""
 
     def feed(self, data: Mapping[str, Any], event: str = "") -> Iterator[ModelEvent]:
         match data:
@@ -125,6 +127,22 @@ class AnthropicDecoder(BlockDecoder[_OpenBlock]):
                 raise ProtocolError(
                     f"not an event of Anthropic's: an object with the keys {masked_excerpt(str(sorted(data)))}"
                 )
+
+    def piece_of(self, data: Mapping[str, Any]) -> str | None:
+        match data:
+            case {"type": "content_block_delta", "delta": {"type": "text_delta", "text": str(text)}}:
+                return text
+            case {"type": "content_block_delta", "delta": {"type": "input_json_delta", "partial_json": str(text)}}:
+                return text
+        return None
+
+    def more(self, texts: Sequence[str]) -> Iterable[ModelEvent]:
+        if self._written is None:
+            return [event for text in texts for event in self._emit_text(text)]
+        index, opened = self._written
+        texts = [text for text in texts if text]
+        opened.pieces += texts
+        return self._calls.more(texts, index=index) if opened.kind == "tool_use" else ()
 
     def finish(self) -> Iterator[ModelEvent]:
         stop = self._stop_reason(_STOPS, "stop reason")
@@ -181,6 +199,7 @@ class AnthropicDecoder(BlockDecoder[_OpenBlock]):
     def _delta(self, opened: _OpenBlock, index: int, delta: dict[str, Any]) -> Iterator[ModelEvent]:
         match delta:
             case {"type": "text_delta", "text": str(text)}:
+                self._written = None
                 yield from self._emit_text(text)
             case {"type": "thinking_delta", "thinking": str(text)}:
                 yield from _thought(opened, text)
@@ -189,6 +208,7 @@ class AnthropicDecoder(BlockDecoder[_OpenBlock]):
             case {"type": "input_json_delta", "partial_json": written} if written:
                 text = written if isinstance(written, str) else object_text(written)
                 opened.pieces.append(text)
+                self._written = index, opened
                 if opened.kind == "tool_use":
                     yield from self._calls.delta(index=index, arguments=text)
             case {"type": "citations_delta", "citation": dict(citation)}:

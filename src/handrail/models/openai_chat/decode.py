@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from handrail.core.calls import ToolCall
@@ -41,6 +41,10 @@ _STOPS: dict[str, StopReason] = {
     "function_call": "tool_calls",
     "content_filter": "content_filter",
 }
+_AROUND = frozenset({"id", "object", "created", "model", "system_fingerprint", "service_tier", "provider", "choices"})
+_AROUND_DELTA = frozenset({"delta", "logprobs"})
+_AROUND_CALL = frozenset({"index", "type", "function"})
+"""What the chunks of one reply have in common, or nobody reads, at each depth."""
 _BROKE_OFF = frozenset({"error", "insufficient_system_resource"})
 
 
@@ -58,6 +62,10 @@ class ChatDecoder:
         self._finish: str | None = None
         self._stopped_at: Any = None
         self._called = False
+        self._writes_call: bool = False
+        """Whether the last piece was one of a call, and not of text."""
+        self._index: int | None = None
+        """The index of the call that was last written."""
         self._refused = False
         self._spoke = False
         self._is_whole = False
@@ -89,6 +97,24 @@ class ChatDecoder:
             if not choice.index:
                 self._choice(choice, found, data)
         return found
+
+    def piece_of(self, data: Mapping[str, Any]) -> str | None:
+        match data:
+            case {"choices": [{"delta": dict(delta)} as choice]} if not _says_more(data, _AROUND):
+                said = [key for key, value in delta.items() if value and key != "role"]
+                if len(said) != 1 or _says_more(choice, _AROUND_DELTA):
+                    return None
+                match delta[said[0]], said[0]:
+                    case str(text), "content":
+                        return text
+                    case [{"function": {"arguments": str(text)} as function} as call], "tool_calls":
+                        return None if _says_more(call, _AROUND_CALL) or function.get("name") else text
+        return None
+
+    def more(self, texts: Sequence[str]) -> Iterable[ModelEvent]:
+        if self._writes_call:
+            return self._calls.more(texts, index=self._index)
+        return [TextDelta(text=text) for text in texts if text]
 
     def done(self) -> None:
         self._is_whole = True
@@ -140,7 +166,7 @@ class ChatDecoder:
             found.extend(self._said(said))
             self._spoke = self._spoke or bool(found)
         elif said.content:  # the way of nearly every chunk
-            self._spoke = True
+            self._spoke, self._writes_call = True, False
             found.append(TextDelta(text=said.content))
         if said.annotations or said.images:
             found.extend(message_additions(said.annotations, said.images))
@@ -149,6 +175,7 @@ class ChatDecoder:
                 found.extend(self._signed(call))
             function = call.function or ChatFunctionDelta()
             id = None if call.id is None else str(call.id)
+            self._index, self._writes_call = call.index, True
             found.extend(self._calls.delta(index=call.index, id=id, name=function.name, arguments=function.arguments))
         if (older := said.function_call) is not None:  # still what some servers write
             found.extend(self._calls.delta(index=0, name=older.name, arguments=older.arguments))
@@ -238,3 +265,8 @@ class ChatDecoder:
         if stop == "end" and isinstance(self._stopped_at, str):
             return "stop_sequence"
         return stop
+
+
+def _says_more(data: Mapping[str, Any], known: frozenset[str]) -> bool:
+    """Whether there is anything in it beside what is known."""
+    return any(value and key not in known for key, value in data.items())
