@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from handrail.core.calls import Attachment, ToolResult, encode_data
-from handrail.core.messages import Content, InvocationMessage, Media
+from handrail.core.messages import Content, InvocationMessage, Media, Text
 from handrail.core.model_request import ToolOffer
 from handrail.models.codec import EncodedList
 from handrail.models.history import ResultTurn, Turn, UserTurn, arguments_text
@@ -40,6 +40,8 @@ class ChatWriter(TurnWriter):
         return items
 
     def user(self, content: tuple[Content, ...]) -> Iterable[dict[str, Any]]:
+        if len(content) == 1 and isinstance(content[0], Text):
+            return ({"role": "user", "content": content[0].text},)
         parts = [self.content(part) for part in content]
         if all(part["type"] == "text" for part in parts):
             return ({"role": "user", "content": "\n\n".join(part["text"] for part in parts)},)
@@ -56,6 +58,8 @@ class ChatWriter(TurnWriter):
 
     def result_text(self, result: ToolResult) -> str:
         """For wires that take only text as a result: images follow as if the user had shown them (`shown_images`)."""
+        if not result.attachments:
+            return result.text
         return "\n".join([result.text, *map(self._note, result.attachments)])
 
     def _note(self, attachment: Attachment) -> str:

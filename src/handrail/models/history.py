@@ -76,23 +76,26 @@ def turns(
     """
     found: list[Turn] = []
     for turn in _grouped(messages, provider, after or frozenset()):
-        for part in (turn,) if tools_offered else _turn_as_text(turn):
-            _add(found, part)
-    first = next((at for at, turn in enumerate(found) if not isinstance(turn, SystemTurn)), None)
-    if after is None and first is not None and not isinstance(found[first], UserTurn):
-        found.insert(first, UserTurn((Text(BEGINNING),)))
+        if tools_offered:
+            _add(found, turn)
+        else:
+            for part in _turn_as_text(turn):
+                _add(found, part)
+    if after is None:
+        for at, turn in enumerate(found):
+            if not isinstance(turn, SystemTurn):
+                if not isinstance(turn, UserTurn):
+                    found.insert(at, UserTurn((Text(BEGINNING),)))
+                break
     return tuple(found)
 
 
 def foreign_artefact_notices(messages: Sequence[Message], provider: str) -> tuple[str, ...]:
     """What the history has that only another service takes back, as notices. Thoughts are not mentioned."""
-    whose = {
-        artefact.provider
-        for message in messages
-        if isinstance(message, AssistantMessage)
-        for artefact in message.artefacts
-        if artefact.provider != provider and _stands_alone(artefact)
-    }
+    artefacts = [each for message in messages if isinstance(message, AssistantMessage) for each in message.artefacts]
+    if not artefacts:
+        return ()
+    whose = {each.provider for each in artefacts if each.provider != provider and _stands_alone(each)}
     return tuple(map(_left_out, sorted(whose)))
 
 
@@ -252,18 +255,20 @@ class _TurnGrouping:
         return wanted
 
 
-def _grouped(messages: Sequence[Message], provider: str, taken: Set[str]) -> Iterator[Turn]:
+def _grouped(messages: Sequence[Message], provider: str, taken: Set[str]) -> list[Turn]:
     grouping = _TurnGrouping(provider, taken)
     for message in messages:
         grouping.take(message)
+    found: list[Turn] = []
     for item in grouping.items:
         if not isinstance(item, _OpenReply):
-            yield item
+            found.append(item)
             continue
-        yield AssistantTurn(item.text, item.artefacts, tuple(item.calls))
+        found.append(AssistantTurn(item.text, item.artefacts, tuple(item.calls)))
         if item.calls:
-            answers = (_answer(message.call, item.results.get(place)) for place, message in enumerate(item.calls))
-            yield ResultTurn(tuple(answers))
+            answers = [_answer(message.call, item.results.get(place)) for place, message in enumerate(item.calls)]
+            found.append(ResultTurn(tuple(answers)))
+    return found
 
 
 def _answer(call: ToolCall, result: ToolResult | None) -> ToolResult:
@@ -326,6 +331,8 @@ def _add(found: list[Turn], turn: Turn) -> None:
 def _without_blanks(turn: Any) -> Any:
     """The turn without text that is only space, which some services refuse; None if nothing is left."""
     match turn:
+        case UserTurn(content=(Text(text=text),)):
+            return turn if text.strip() else None
         case UserTurn(content=content):
             kept = tuple(part for part in content if not isinstance(part, Text) or part.text.strip())
             return (turn if len(kept) == len(content) else UserTurn(kept)) if kept else None

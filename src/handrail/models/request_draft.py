@@ -38,7 +38,8 @@ class RequestDraft:
         self.offer = supported_tools(request, profile, searches=searches, runs_programs=runs_programs)
         self.notices = [*self.offer.notices, *unsupported_setting_notices(request, profile)]
         self.said = WrittenTurns([])
-        self._known: tuple[EncodedList, ...] = ()
+        self.known: tuple[EncodedList, ...] = ()
+        """Parts of the body that are written already, beside the conversation."""
 
     @property
     def tools(self) -> tuple[ToolOffer, ...]:
@@ -70,7 +71,7 @@ class RequestDraft:
             self.notices += own[1]
         if (tools := with_builtin(None if own is None else own[0], builtin)) is not None:
             body["tools"] = tools.items
-            self._known = (tools,)
+            self.known = (tools,)
 
     def settings(self, names: Mapping[str, str]) -> dict[str, Any]:
         """The settings that this model takes, by the names of the wire."""
@@ -98,5 +99,5 @@ class RequestDraft:
             framing=framing if stream else "json",
             exact=exact,
             notices=(*self.notices, *self.said.missed),
-            known=(*self._known, *self.said.known),
+            known=(*self.known, *self.said.known),
         )

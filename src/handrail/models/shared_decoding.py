@@ -22,9 +22,11 @@ def text_at(values: Any, *keys: str) -> str:
 
 def token_count_of(counts: Any, *keys: str) -> int:
     """Tokens, under the first of these keys that has a number. What cannot be one counts as none."""
-    found = (counts.get(key) for key in keys) if isinstance(counts, Mapping) else ()
-    number = next((each for each in found if isinstance(each, int)), 0)
-    return number if 0 <= number < _MOST_TOKENS else 0
+    if isinstance(counts, dict):
+        for key in keys:
+            if isinstance(number := counts.get(key), int):
+                return number if 0 <= number < _MOST_TOKENS else 0
+    return 0
 
 
 def usage_by_keys(counts: Any, keys: Mapping[str, tuple[str, ...]]) -> Usage:

@@ -240,7 +240,7 @@ class ChatDecoder:
         self._thoughts.append(text)
         return ReasoningDelta(text=text)
 
-    def _ended(self, reason: str, calls: Iterator[ModelEvent]) -> Iterator[ModelEvent]:
+    def _ended(self, reason: str, calls: Iterable[ModelEvent]) -> Iterator[ModelEvent]:
         """The reply is whole, so its calls are; but for one that a limit has cut."""
         if reason in _BROKE_OFF:
             raise ModelUnavailable(f"the service broke off the reply: {reason}")

@@ -5,26 +5,74 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import astuple
+
 from handrail.core.calls import ToolResult
 from handrail.core.messages import InvocationMessage, Media
 from handrail.core.model_request import ModelRequest, NamedTool, ToolChoice
 from handrail.models.chat_messages import ChatWriter, data_url, function_tools, json_instruction, wire_id
-from handrail.models.codec import WireRequest
-from handrail.models.conversation_cache import WrittenTurns
+from handrail.models.codec import EncodedList, WireRequest
+from handrail.models.conversation_cache import WrittenTurns, write_conversation
 from handrail.models.history import AssistantTurn
+from handrail.models.identity_cache import cached_by_identity
 from handrail.models.openai_chat.content_chunks import begins_reply, with_prefix, with_thoughts
 from handrail.models.openai_chat.echoed_fields import PROVIDER, fields_for, thoughts_for
 from handrail.models.profiles import Profile
 from handrail.models.request_draft import RequestDraft
+from handrail.models.shared_encoding import with_extra
 from handrail.models.supported_features import parallel_flag, refuse_builtin, schema_for_service, schema_loss_notices
 from handrail.models.tool_names import OPENAI_NAMES, NameMap
 
 
+class _RequestFrame(Struct, frozen=True):
+    """A request but for its messages, and for what the caller adds: the same in every turn."""
+
+    body: dict[str, Any]
+    text: bytes
+    """The JSON of the body without its closing brace; nothing if it has none."""
+    names: NameMap
+    tools_offered: bool
+    notices: tuple[str, ...]
+    known: tuple[EncodedList, ...]
+    instruction: dict[str, Any] | None
+    """What the model is told first, where nothing else holds it to the schema of its reply."""
+
+
 def encode(request: ModelRequest, model: str, profile: Profile, *, stream: bool, service: str) -> WireRequest:
+    _, *asked, _extra, _scratch = astuple(request)
+    frame = _frame(profile, model, stream, *asked)
+    said = write_conversation(
+        request,
+        _MessageWriter.write,
+        profile,
+        frame.names,
+        service,
+        provider=PROVIDER,
+        tools_offered=frame.tools_offered,
+    )
+    if frame.instruction is not None:
+        said = said.after(frame.instruction)
+    if profile.chunks and begins_reply(said.items):
+        said = WrittenTurns(with_prefix(said.items), said.missed)
+    body = {**frame.body, "messages": said.items}
+    return WireRequest(
+        path="/chat/completions",
+        body=with_extra(body, request.extra),
+        framing="sse" if stream else "json",
+        exact=False,
+        notices=frame.notices + said.missed,
+        known=frame.known + said.known,
+        begun=(body, frame.text) if frame.text else None,
+    )
+
+
+@cached_by_identity
+def _frame(profile: Profile, model: str, stream: bool, *asked: Any) -> _RequestFrame:
+    request = ModelRequest(**dict(zip(ModelRequest.__struct_fields__, ((), *asked), strict=False)))
     if not profile.chat_builtin:
         refuse_builtin(request, "this service's Chat Completions", "; OpenAI has them as 'openai-responses'")
     draft = RequestDraft(request, profile, OPENAI_NAMES)
-    said = draft.write(_MessageWriter, service, provider=PROVIDER)
     body: dict[str, Any] = {"model": model}
     own = None
     if draft.tools:
@@ -36,17 +84,19 @@ def encode(request: ModelRequest, model: str, profile: Profile, *, stream: bool,
     draft.put_tools(body, own, () if own is None and request.tool_choice == "none" else request.builtin_tools)
     settings = {"max_tokens": profile.max_tokens_field, "temperature": "temperature", "top_p": "top_p", "stop": "stop"}
     body |= draft.settings({**settings, "seed": profile.seed_field})
-    schema = request.response_schema
+    schema, instruction = request.response_schema, None
     if schema is not None and not _holds_to_schema(body, schema, profile, draft.notices):
-        said = said.after(json_instruction(schema))
+        instruction = json_instruction(schema)
     if stream:
         body["stream"] = True
         if profile.stream_usage:
             body["stream_options"] = {"include_usage": True}
-    if profile.chunks and begins_reply(said.items):
-        said = WrittenTurns(with_prefix(said.items), said.missed)
-    draft.said = said
-    return draft.finish("/chat/completions", {**body, "messages": said.items}, stream=stream, exact=False)
+    known = draft.known
+    try:
+        text = WireRequest(path="", body=body, known=known).text()[:-1]
+    except (TypeError, ValueError, RecursionError):
+        text = b""  # whoever sends the request says what is wrong with it
+    return _RequestFrame(body, text, draft.names, bool(draft.tools), tuple(draft.notices), known, instruction)
 
 
 def _choice(choice: ToolChoice, names: NameMap) -> Any:

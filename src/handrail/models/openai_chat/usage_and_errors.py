@@ -76,8 +76,8 @@ def failed_call(data: Mapping[str, Any]) -> tuple[str, dict[str, Any] | str] | N
 
 def usage_of(usage: Mapping[str, Any]) -> Usage:
     """Tokens as both of OpenAI's wires and their likes count them."""
-    read = _details(usage, "prompt_tokens_details", "input_tokens_details")
-    written = _details(usage, "completion_tokens_details", "output_tokens_details")
+    read = usage.get("prompt_tokens_details") or usage.get("input_tokens_details")
+    written = usage.get("completion_tokens_details") or usage.get("output_tokens_details")
     billed = usage.get("cost")
     asked = token_count_of(usage, "prompt_tokens", "input_tokens")
     said = token_count_of(usage, "completion_tokens", "output_tokens")
@@ -91,10 +91,3 @@ def usage_of(usage: Mapping[str, Any]) -> Usage:
         reasoning_tokens=token_count_of(written, "reasoning_tokens"),
         cost=float(billed) if isinstance(billed, int | float) and 0 <= billed < _MOST_DOLLARS else None,
     )
-
-
-def _details(usage: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
-    for key in keys:
-        if isinstance(found := usage.get(key), Mapping):
-            return found
-    return {}
