@@ -18,6 +18,7 @@ from fuzz.files import documents, file_law
 from fuzz.law import Target, outcome, scratch
 from fuzz.mutate import data, texts, values
 from handrail.config.approvals import Approvals, FilePins, unapproved_reason
+from handrail.config.client_files import find_client_file
 from handrail.config.load import load_config
 from handrail.config.mcp_import import add_servers, read_foreign
 from handrail.config.network import SERVICES
@@ -146,7 +147,7 @@ def _foreign(value: tuple[str, str]) -> None:
         written.write_bytes(text.encode(errors="surrogatepass"))
         if before:
             ours.write_bytes(before.encode(errors="surrogatepass"))
-        found = outcome(lambda: read_foreign(written, folder), ConfigError)
+        found = outcome(lambda: read_foreign(find_client_file(str(written), folder, folder, {}), folder), ConfigError)
         if isinstance(found, tuple) or not found.servers:
             return
         added = outcome(lambda: add_servers(ours, found.servers), ConfigError)

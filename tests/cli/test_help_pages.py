@@ -31,7 +31,7 @@ def test_every_help_teaches_by_example(name: str) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_example_names_commands_and_options_that_there_are(name: str) -> None:
     for example in help_of(name).partition("Examples:")[2].strip().splitlines():
-        words = example.split("|")[0].split(">")[0].split()
+        words = example.split("|")[0].split(">")[0].split(" -- ")[0].split()
         called = next(each for each in sorted(COMMANDS, key=len, reverse=True) if _calls(words, each))
         options = {option for parameter in COMMANDS[called].params for option in parameter.opts} | {"--journal"}
         assert [word for word in words if word.startswith("-") and word not in options] == []

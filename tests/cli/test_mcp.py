@@ -564,7 +564,7 @@ def test_whoever_serves_by_hand_is_told_what_to_write_into_a_clients_file(place:
     entry = json.loads(shown.partition('"mcpServers": ')[2].partition("\n")[0])["handrail"]
     assert code == 0
     assert [entry["command"], *entry["args"]] == [
-        *command("mcp", "serve"),
+        *(sys.executable, "-P", "-m", "handrail", "mcp", "serve"),
         "--config",
         str(place.folder / "handrail.toml"),
     ]

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 
 from handrail.app.person import endpoint_description
 from handrail.config.approvals import Approvals, FilePins, approval_binding, unapproved_reason
-from handrail.config.approvals_file import state_folder
+from handrail.config.user_file import state_folder
 from handrail.core.errors import UsageError
 from handrail.mcp.values import HttpEndpoint, RemoteTool, StdioEndpoint
 from handrail.testing.clock import FixedClock

@@ -11,16 +11,9 @@ import pytest
 from hypothesis import given, strategies as st
 from inline_snapshot import snapshot
 
+from handrail.config.client_files import find_client_file, plain_json
 from handrail.config.load import load_config
-from handrail.config.mcp_import import (
-    ImportedServer,
-    ServerImport,
-    add_servers,
-    find_foreign,
-    plain_json,
-    read_foreign,
-    to_toml,
-)
+from handrail.config.mcp_import import ImportedServer, ServerImport, add_servers, read_foreign, to_toml
 from handrail.core.errors import ConfigError, UsageError
 from handrail.mcp.values import HttpEndpoint, OAuth, StdioEndpoint
 
@@ -31,7 +24,7 @@ SECRET = "sk-proj-abcdefghijklmnopqrstuvwxyz"
 def read(path: Path, text: str | dict[str, Any]) -> ServerImport:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text if isinstance(text, str) else json.dumps(text), encoding="utf-8")
-    return read_foreign(path, HOME)
+    return read_foreign(find_client_file(str(path), path.parent, HOME, {}), HOME)
 
 
 def one(path: Path, entry: Any, **more: Any) -> ImportedServer:
@@ -232,14 +225,14 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, text: str, said: str) ->
 def test_a_file_or_the_name_of_a_program_finds_it(tmp_path: Path) -> None:
     user, project = tmp_path / "home" / ".cursor" / "mcp.json", tmp_path / "here" / ".cursor" / "mcp.json"
     read(user, {"mcpServers": {}})
-    assert find_foreign("cursor", tmp_path / "here", tmp_path / "home") == user
+    assert find_client_file("cursor", tmp_path / "here", tmp_path / "home").path == user
     read(project, {"mcpServers": {}})
-    assert find_foreign("cursor", tmp_path / "here", tmp_path / "home") == project
-    assert find_foreign(str(user), tmp_path, tmp_path) == user
+    assert find_client_file("cursor", tmp_path / "here", tmp_path / "home").path == project
+    assert find_client_file(str(user), tmp_path, tmp_path).path == user
 
     for written in ("claude", "nothing.json"):
         with pytest.raises(UsageError):
-            find_foreign(written, tmp_path / "here", tmp_path / "home")
+            find_client_file(written, tmp_path / "here", tmp_path / "home")
 
 
 def test_tables_are_added_behind_what_is_there_and_load(tmp_path: Path) -> None:

@@ -28,10 +28,9 @@ from handrail.config.approvals_file import (
     ApprovalsFile,
     ConfigApproval,
     ServerApproval,
-    config_key,
-    state_folder,
 )
 from handrail.config.powers import Powers
+from handrail.config.user_file import config_key, state_folder
 from handrail.config.watch import WatchedFiles
 from handrail.core.canonical import digest
 from handrail.core.errors import UsageError

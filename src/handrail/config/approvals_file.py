@@ -6,18 +6,14 @@ can change a project could change too.
 
 from __future__ import annotations
 
-import fcntl
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from handrail.core.errors import UsageError
-from handrail.sessions.store.content import make_folder, write_atomically
+from handrail.config.user_file import UserFile, VersionedContent
 
 FILE = "approvals.json"
 
@@ -46,8 +42,7 @@ class ConfigApproval(Struct, frozen=True, kw_only=True, omit_defaults=True):
     by: str = ""
 
 
-class ApprovalsContent(Struct, frozen=True, omit_defaults=True):
-    version: int = 1
+class ApprovalsContent(VersionedContent, frozen=True, omit_defaults=True):
     configs: dict[str, ConfigApproval] = field(default_factory=dict)
     """By the path of the configuration file."""
     servers: dict[str, dict[str, ServerApproval]] = field(default_factory=dict)
@@ -56,70 +51,25 @@ class ApprovalsContent(Struct, frozen=True, omit_defaults=True):
     """By the path of the configuration file: standing rules, the newest first."""
 
 
-def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where the user's programs keep what they must remember.
-
-    Raises:
-        UsageError: The user has no home.
-    """
-    stated = environ.get("XDG_STATE_HOME", "")
-    if stated.startswith("/"):
-        return Path(stated) / "handrail"
-    try:
-        home = Path(environ.get("HOME") or Path.home())
-    except RuntimeError as error:
-        raise UsageError("nobody knows where you keep things: set HOME, or XDG_STATE_HOME to a folder") from error
-    return home / ".local" / "state" / "handrail"
-
-
 class ApprovalsFile:
     """The file. Several processes may use it at once; each change reads it anew under a lock."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
+        self._file = UserFile(self.path, ApprovalsContent, "approvals")
 
     def read(self) -> ApprovalsContent:
-        try:
-            data = self.path.read_bytes()
-        except FileNotFoundError:
-            return ApprovalsContent()
-        except OSError as error:
-            raise UsageError(f"the approvals at {str(self.path)!r} cannot be read: {error.strerror}") from error
-        try:
-            book = msgspec.json.decode(data, type=ApprovalsContent)
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            raise UsageError(
-                f"the approvals at {str(self.path)!r} are damaged ({error}); move the file away and approve again"
-            ) from error
-        if book.version != 1:
-            raise UsageError(f"the approvals at {str(self.path)!r} were written by a newer handrail; use that one")
-        return book
+        return self._file.read()
 
     def change(self, edit: Callable[[ApprovalsContent], ApprovalsContent]) -> None:
         """Exchange the content for what is made of it, with nobody else writing meanwhile."""
-        try:
-            make_folder(self.path.parent)
-            handle = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX)
-                before = self.read()
-                if (after := edit(before)) is not before:
-                    self._write(after)
-            finally:
-                os.close(handle)
-        except OSError as error:
-            raise UsageError(
-                f"the approvals at {str(self.path)!r} cannot be written: {error.strerror};"
-                " make the folder writable, or set XDG_STATE_HOME to one that is"
-            ) from error
 
-    def _write(self, book: ApprovalsContent) -> None:
-        servers = {file: named for file, named in book.servers.items() if named}
-        rules = {file: stated for file, stated in book.rules.items() if stated}
-        kept = msgspec.json.encode(replace(book, servers=servers, rules=rules))
-        write_atomically(self.path, msgspec.json.format(kept, indent=1) + b"\n")
+        def edit_and_tidy(before: ApprovalsContent) -> ApprovalsContent:
+            after = edit(before)
+            if after is before:
+                return before
+            servers = {file: named for file, named in after.servers.items() if named}
+            rules = {file: stated for file, stated in after.rules.items() if stated}
+            return replace(after, servers=servers, rules=rules)
 
-
-def config_key(config: Path) -> str:
-    """By where it stands: a link elsewhere to the same file has another folder, in which its commands would run."""
-    return str(config.parent.resolve() / config.name)
+        self._file.change(edit_and_tidy)

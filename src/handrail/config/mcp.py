@@ -14,9 +14,12 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
+from handrail.config.server_secrets import ServerSecrets
 from handrail.config.setting_kinds import FLAG, SECRET, TEXT, TEXTS, Kinds, choice, count, stated
 from handrail.config.variables import (
+    KEPT_SECRET,
     KEY,
+    SECRET as KEPT,
     environment_value,
     expanded_path,
     fill_text_variables,
@@ -68,7 +71,7 @@ class McpSettings:
         Raises:
             ConfigError: A variable is not set.
         """
-        fill = _VariableFiller(self.place, environ)
+        fill = _VariableFiller(self.place, self._with_secrets(environ))
         here = None if self.place.folder is None else str(self.place.folder.absolute())
         match self.endpoint:
             case StdioEndpoint(command=command, args=args, env=env, cwd=cwd):
@@ -85,6 +88,13 @@ class McpSettings:
                 filled = {name: fill.value(value, "headers", name) for name, value in headers.items()}
                 return HttpEndpoint(url=fill.text(url, "url"), headers=filled, oauth=oauth)
 
+    def _with_secrets(self, environ: Mapping[str, str]) -> Mapping[str, str]:
+        """The environment, with what is kept for this server where its table names such a thing."""
+        if KEPT not in repr(self.endpoint):
+            return environ
+        kept = ServerSecrets.here(environ).of(Path(self.place.file), str(self.place.path[-1]))
+        return {**environ, **{f"{KEPT}{name}": value for name, value in kept.items()}}
+
 
 @dataclass(frozen=True, slots=True)
 class _VariableFiller:
@@ -95,8 +105,8 @@ class _VariableFiller:
         return fill_text_variables(written, self.place.at(*path), self.environ)
 
     def value(self, written: str, *path: str | int) -> str:
-        """As text, and `env:NAME` is the whole value of that variable."""
-        if not KEY.fullmatch(written):
+        """As text, and `env:NAME` or `secret:NAME` is the whole value of that variable or secret."""
+        if not (KEY.fullmatch(written) or KEPT_SECRET.fullmatch(written)):
             return self.text(written, *path)
         return environment_value(written.removeprefix("env:"), self.place.at(*path), self.environ)
 
@@ -231,7 +241,7 @@ def refuse_secrets(top: TomlTable) -> None:
 def _refuse_texts(value: Any, place: TomlKeyPath) -> None:
     match value:
         case str():
-            refuse_secret(value, place)
+            refuse_secret(_FROM_ELSEWHERE.sub("${NAME}", value), place)
         case dict():
             for key, item in value.items():
                 _refuse_texts(item, place.at(key))
@@ -242,7 +252,7 @@ def _refuse_texts(value: Any, place: TomlKeyPath) -> None:
 
 def _is_secret(name: str, value: str) -> bool:
     """Whether a value is one that only a program should know, written out."""
-    if KEY.fullmatch(value) or _FROM_ELSEWHERE.search(value) or not value:
+    if KEY.fullmatch(value) or KEPT_SECRET.fullmatch(value) or _FROM_ELSEWHERE.search(value) or not value:
         return False
     return looks_secret(name) or redact_text(value) != value
 

@@ -1,13 +1,13 @@
-"""MCP servers as other programs describe them: `mcp.json` of Claude, VS Code and Cursor, as tables of `handrail.toml`.
+"""MCP servers as other programs describe them: Claude, VS Code, Cursor and Codex, as tables of `handrail.toml`.
 
-Nothing is started. A secret that stands there in the open is not copied: the table
-names an environment variable instead, and whoever imports is told to set it. What
-handrail has no word for is told, never dropped in silence.
+Nothing is started. A secret that stands there in the open never comes into the table: it
+names an environment variable instead, and whoever imports is told to set it; or, where
+secrets are taken over too, it names one that is kept apart. What handrail has no word for
+is told, never dropped in silence.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -15,15 +15,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from handrail.config.client_files import ClientFile
 from handrail.config.mcp import NAME, looks_secret, read_servers, refuse_secrets
 from handrail.config.toml_edit import toml_key, toml_literal
+from handrail.config.variables import KEY, SECRET
 from handrail.core.errors import ConfigError, UsageError
 from handrail.core.redact import MASK, redact_text
 from handrail.sessions.store.content import write_atomically
 from handrail.tools.files.toml_table import TomlKeyPath, TomlTable
 
-_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_LAST_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])')
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HTTP = ("http", "streamable-http", "streamableHttp", "streamable_http")
@@ -36,17 +36,8 @@ _KNOWN = frozenset(
 )
 _NOISE = frozenset({"description", "name", "icon", "gallery", "version"})
 """What is only for people to look at."""
-PLACES = {
-    "claude": (
-        ".mcp.json",
-        "~/.config/Claude/claude_desktop_config.json",
-        "~/Library/Application Support/Claude/claude_desktop_config.json",
-        "~/.claude.json",
-    ),
-    "vscode": (".vscode/mcp.json", "~/.config/Code/User/mcp.json", "~/Library/Application Support/Code/User/mcp.json"),
-    "cursor": (".cursor/mcp.json", "~/.cursor/mcp.json"),
-}
-"""Where these programs keep them: of the project first, then of the user."""
+_CLIENT_ONLY = frozenset({"alwaysAllow", "autoApprove", "timeout", "trust", "experimental_environment"})
+"""What only the client does by itself; without it a person is asked more often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +50,12 @@ class ImportedServer:
     """What a person must know or do about it."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Environment variables that it needs, each with what it is."""
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What its table calls `secret:NAME`, by that name. Empty unless secrets are taken over too."""
+    written: str = ""
+    """What it is called where it comes from."""
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    """Those of the variables that the client asks its person for, each as the client writes that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,44 +65,29 @@ class ServerImport:
     """Names of entries that cannot be used here, with why."""
 
 
-def find_foreign(written: str, folder: Path, home: Path) -> Path:
-    """The file that a person means: its path, or the name of a program.
-
-    Raises:
-        UsageError: There is none.
-    """
-    if written not in PLACES:
-        if not Path(written).is_file():
-            raise UsageError(f"there is no file {written!r}; name one, or a program: {', '.join(PLACES)}")
-        return Path(written)
-    places = [home / each[2:] if each.startswith("~/") else folder / each for each in PLACES[written]]
-    found = next((path for path in places if path.is_file()), None)
-    if found is None:
-        raise UsageError(f"{written} has no file of MCP servers here; looked for {', '.join(map(str, places))}")
-    return found
-
-
-def read_foreign(path: Path, home: Path) -> ServerImport:
-    """What a file of another program says.
+def read_foreign(file: ClientFile, home: Path, *, take_secrets: bool = False) -> ServerImport:
+    """What a file of another program says. With `take_secrets`, tables name secrets that come along, and an entry that
+    would not do the same here as there is refused.
 
     Raises:
         ConfigError: It cannot be read, or is of no shape that is known.
     """
-    data = _parsed(path)
-    shape = next((key for key in ("mcpServers", "servers") if isinstance(data.get(key), dict)), None)
-    if shape is None:
-        raise ConfigError('has neither "mcpServers" nor "servers"; it describes no MCP servers', file=str(path))
+    data, entries = file.data(), file.servers()
     asked = data.get("inputs")
     inputs = {
         str(each.get("id")): each for each in (asked if isinstance(asked, list) else ()) if isinstance(each, dict)
     }
-    folder = path.absolute().parent
-    project = folder.parent if folder.name in (".vscode", ".cursor") else folder
+    folder = file.path.absolute().parent
+    project = folder.parent if folder.name in (".vscode", ".cursor", ".codex") else folder
     servers: dict[str, ImportedServer] = {}
     refused: dict[str, str] = {}
-    for written, entry in data[shape].items():
+    for written, entry in entries.items():
         try:
-            imported = _EntryReader(written, project, home, inputs).server(entry)
+            if is_proxy(entry):
+                raise _EntryRefused("it is handrail itself")
+            if file.is_toml:
+                entry = _codex_entry(entry)
+            imported = _EntryReader(written, project, home, inputs, take_secrets).server(entry)
             _check(imported)
             if imported.name in servers:
                 raise _EntryRefused(f"another entry is called {imported.name!r} too; rename one")
@@ -113,6 +95,64 @@ def read_foreign(path: Path, home: Path) -> ServerImport:
         except _EntryRefused as refusal:
             refused[written] = str(refusal)
     return ServerImport(tuple(servers.values()), refused)
+
+
+def read_entry(name: str, entry: Mapping[str, Any], folder: Path, home: Path) -> ImportedServer:
+    """One server as a person describes it, with its secrets apart.
+
+    Raises:
+        UsageError: It cannot be used, with why.
+    """
+    try:
+        server = _EntryReader(name, folder, home, {}, True).server(dict(entry))
+        _check(server)
+    except _EntryRefused as refusal:
+        raise UsageError(f"{name!r} was not added: {refusal}") from None
+    return server
+
+
+def is_proxy(entry: Any) -> bool:
+    """Whether an entry of a client's file starts handrail itself."""
+    words = proxy_words(entry)
+    return any(
+        Path(before).name == "handrail" and (first, second) == ("mcp", "serve")
+        for before, first, second in zip(words, words[1:], words[2:], strict=False)
+    )
+
+
+def proxy_words(entry: Any) -> list[str]:
+    """The command line of an entry of a client's file; empty for what has none."""
+    if not isinstance(entry, dict) or not isinstance(entry.get("args", []), list):
+        return []
+    return [str(each) for each in (entry.get("command", ""), *entry.get("args", []))]
+
+
+def _codex_entry(entry: Any) -> Any:
+    """An entry of Codex in the words of the others. Its texts have no variables: what has some there is named apart."""
+    if not isinstance(entry, dict):
+        return entry
+    if "${" in repr(entry):
+        raise _EntryRefused("it holds '${', which is plain text there and a variable here")
+    found = {key: value for key, value in entry.items() if key not in _CODEX}
+    passed = entry.get("env_vars", [])
+    if not isinstance(passed, list) or not all(isinstance(each, str) for each in passed):
+        raise _EntryRefused("its env_vars are no list of names")
+    if passed:
+        found["env"] = {**{name: f"${{{name}}}" for name in passed}, **entry.get("env", {})}
+    headers = {**entry.get("http_headers", {})}
+    headers |= {name: f"${{{variable}}}" for name, variable in entry.get("env_http_headers", {}).items()}
+    if token := entry.get("bearer_token_env_var"):
+        headers["Authorization"] = f"Bearer ${{{token}}}"
+    if headers:
+        found["headers"] = headers
+    if entry.get("enabled") is False:
+        found["disabled"] = True
+    return found
+
+
+_CODEX = frozenset({"env_vars", "http_headers", "env_http_headers", "bearer_token_env_var", "enabled"})
+_CODEX_SETTINGS = {"enabled_tools": "only", "tool_timeout_sec": "timeout", "startup_timeout_sec": "start_timeout"}
+"""Settings of Codex that have another name here."""
 
 
 class _EntryRefused(Exception):
@@ -129,37 +169,16 @@ def _check(server: ImportedServer) -> None:
         raise _EntryRefused(f"{'.'.join(map(str, error.path[2:]))}: {error.why}".removeprefix(": ")) from None
 
 
-def _parsed(path: Path) -> dict[str, Any]:
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-        text.encode()
-        data = json.loads(plain_json(text))
-        json.dumps(data, ensure_ascii=False).encode()
-    except OSError as error:
-        raise ConfigError(f"cannot be read: {error.strerror}", file=str(path)) from error
-    except json.JSONDecodeError as error:
-        raise ConfigError(f"is not JSON: {error.msg}", file=str(path), line=error.lineno) from error
-    except (UnicodeError, RecursionError, ValueError) as error:
-        raise ConfigError(f"is not JSON that can be used: {error}", file=str(path)) from error
-    if not isinstance(data, dict):
-        raise ConfigError("is no JSON object", file=str(path))
-    return data
-
-
-def plain_json(text: str) -> str:
-    """JSON as editors take it, without its comments and last commas; every line stays where it is."""
-
-    def blank(match: re.Match[str]) -> str:
-        return match[1] or re.sub(r"[^\n]", " ", match[0])
-
-    return _LAST_COMMA.sub(blank, _COMMENT.sub(blank, text))
-
-
 class _EntryReader:
     """One entry being read, and what came up."""
 
-    def __init__(self, written: str, project: Path, home: Path, inputs: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(
+        self, written: str, project: Path, home: Path, inputs: Mapping[str, Mapping[str, Any]], take_secrets: bool
+    ) -> None:
         self._written = written
+        self._take_secrets = take_secrets
+        self._secrets: dict[str, str] = {}
+        self._asked: dict[str, str] = {}
         self._name = re.sub(r"[^A-Za-z0-9_-]+", "-", written).strip("-_")[:64]
         self._inputs = inputs
         self._notes: list[str] = []
@@ -182,9 +201,21 @@ class _EntryReader:
         table = self._address(entry) if "command" not in entry else self._program(entry)
         if entry.get("disabled") is True:
             table["enabled"] = False
-        for key in entry.keys() - _KNOWN - _NOISE:
+        for key in sorted(entry.keys() & _CODEX_SETTINGS.keys()):
+            table[_CODEX_SETTINGS[key]] = entry[key]
+        for key in sorted(entry.keys() - _KNOWN - _NOISE - _CODEX_SETTINGS.keys()):
+            if self._take_secrets and key not in _CLIENT_ONLY:
+                raise _EntryRefused(f"its {key!r} would be lost; there is no such thing here")
             self._notes.append(f"{key!r} was left out; there is no such thing here")
-        return ImportedServer(self._name, table, tuple(self._notes), self._variables)
+        return ImportedServer(
+            self._name,
+            table,
+            tuple(self._notes),
+            self._variables,
+            secrets=self._secrets,
+            written=self._written,
+            inputs=self._asked,
+        )
 
     def _program(self, entry: Mapping[str, Any]) -> dict[str, Any]:
         kind = entry.get("type", entry.get("transport", "stdio"))
@@ -227,9 +258,9 @@ class _EntryReader:
             text = self._text(written)
             name, equals, value = text.partition("=")
             if flag and not text.startswith("-") and not _VARIABLE.search(text):
-                yield self._secret(flag, f"argument {index + 1}")
+                yield self._secret(flag, f"argument {index + 1}", written)
             elif name.startswith("-") and equals and looks_secret(name) and not _VARIABLE.search(value):
-                yield f"{name}={self._secret(name, f'argument {index + 1}')}"
+                yield f"{name}={self._secret(name, f'argument {index + 1}', written.partition('=')[2])}"
             else:
                 yield self._hidden(text, f"ARG_{index + 1}")
             flag = text if text.startswith("-") and not equals and looks_secret(text) else ""
@@ -245,8 +276,10 @@ class _EntryReader:
             whole = _VARIABLE.fullmatch(text)
             if whole is not None:
                 found[name] = f"env:{whole[1]}"
+            elif KEY.fullmatch(text):
+                found[name] = text
             elif text and not _VARIABLE.search(text) and (looks_secret(name) or redact_text(text) != text):
-                found[name] = f"env:{self._needed(variable(name), f'what stands under {what}.{name} there')}"
+                found[name] = self._reference(variable(name), f"what stands under {what}.{name} there", str(value))
             else:
                 found[name] = text
         return found
@@ -259,8 +292,9 @@ class _EntryReader:
         if isinstance(given.get("clientid"), str):
             found["client_id"] = self._text(given["clientid"])
         if isinstance(given.get("clientsecret"), str):
-            variable = self._needed(f"{self._name}_CLIENT_SECRET", "the client secret that stands there")
-            found["client_secret"] = f"env:{variable}"
+            found["client_secret"] = self._reference(
+                f"{self._name}_CLIENT_SECRET", "the client secret that stands there", given["clientsecret"]
+            )
         if isinstance(given.get("scopes"), list):
             found["scopes"] = [_str(each, "scopes") for each in given["scopes"]]
         return found or None
@@ -279,25 +313,46 @@ class _EntryReader:
                 return f"${{{name}}}"
             case "input":
                 about = self._inputs.get(name, {}).get("description") or f"the input {name!r}"
-                return f"${{{self._needed(name, str(about))}}}"
+                variable = self._needed(name, str(about))
+                self._asked[variable] = match[0]
+                return f"${{{variable}}}"
         raise _EntryRefused(f"it uses {match[0]}, which means nothing here; write what it stands for")
 
     def _hidden(self, text: str, what: str) -> str:
         """The text with variables in place of what looks like a secret."""
         if redact_text(text) == text:
             return text
-        return redact_text(text).replace(MASK, self._secret(f"{self._name}_{what}", "what looks like a secret there"))
+        before, _, after = redact_text(text).partition(MASK)
+        name, about = f"{self._name}_{what}", "what looks like a secret there"
+        if not self._take_secrets:
+            return redact_text(text).replace(MASK, self._secret(name, about, ""))
+        if MASK in after or not (text.startswith(before) and text.endswith(after)) or "$" in text:
+            raise _EntryRefused(f"{about} stands in several places of one text; put it into a variable")
+        return f"{before}{self._secret(name, about, text[len(before) : len(text) - len(after)])}{after}"
 
-    def _secret(self, name: str, about: str) -> str:
-        return f"${{{self._needed(name, about)}}}"
+    def _secret(self, name: str, about: str, value: str) -> str:
+        """A secret in the middle of a text: a variable, or what is taken over."""
+        return f"${{{self._reference(name, about, value).removeprefix('env:')}}}"
+
+    def _reference(self, name: str, about: str, value: str) -> str:
+        """A secret as a whole text: the variable that is to be set, or what is taken over."""
+        if not self._take_secrets:
+            return f"env:{self._needed(name, about)}"
+        variable = _variable_name(name)
+        if self._secrets.setdefault(variable, value) != value:
+            raise _EntryRefused(f"two different secrets of it would be called {variable!r}")
+        return f"{SECRET}{variable}"
 
     def _needed(self, name: str, about: str) -> str:
         """A variable that this import asks for, of a name like that."""
-        variable = re.sub("[^A-Za-z0-9]+", "_", name).strip("_").upper()
-        if not variable or variable[0].isdigit():
-            variable = f"_{variable}"
+        variable = _variable_name(name)
         self._variables.setdefault(variable, about)
         return variable
+
+
+def _variable_name(name: str) -> str:
+    variable = re.sub("[^A-Za-z0-9]+", "_", name).strip("_").upper()
+    return f"_{variable}" if not variable or variable[0].isdigit() else variable
 
 
 def _str(value: Any, what: str) -> str:

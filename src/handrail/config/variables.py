@@ -13,9 +13,13 @@ from handrail.core.secret_names import is_secret_name
 from handrail.tools.files.toml_table import TomlKeyPath, TomlTable
 
 _VARIABLE = re.compile(r"\$(?:\$|\{(?P<name>[^}]*)\})")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAME = re.compile(r"(?:secret:)?[A-Za-z_][A-Za-z0-9_]*")
 KEY = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*")
 """How a file says where a key is."""
+SECRET = "secret:"
+"""Before the name of a value that handrail keeps for an MCP server, in the user's state folder."""
+KEPT_SECRET = re.compile(r"secret:[A-Za-z_][A-Za-z0-9_]*")
+"""How a table of an MCP server says that a whole value is one of those."""
 
 
 def expanded_path(text: str) -> Path:
@@ -77,14 +81,16 @@ def _variable(match: re.Match[str], place: TomlKeyPath, environ: Mapping[str, st
 
 
 def environment_value(name: str, place: TomlKeyPath, environ: Mapping[str, str]) -> str:
-    """The value of an environment variable that the file names.
+    """The value of an environment variable that the file names, or of a `secret:NAME` that is kept.
 
     Raises:
         ConfigError: It is not set.
     """
     if name not in environ:
+        if name.startswith(SECRET):
+            raise place.error(f"no secret {name.removeprefix(SECRET)!r} is kept for it; write env:NAME, or add it anew")
         raise place.error(f"the environment variable {name!r} is not set")
-    if is_secret_name(name):
+    if name.startswith(SECRET) or is_secret_name(name):
         remember_secret(environ[name])
     return environ[name]
 

@@ -8,19 +8,21 @@ from handrail.cli.lazy_groups import lazy_group
 @lazy_group(
     "mcp",
     {
+        "add": ("mcp.add", "Add a server, by its command or its address."),
         "list": ("mcp.servers:list_servers", "List the servers: whether they may be used, whether they answer."),
         "show": ("mcp.servers:show", "Show one server: its tools, resources and prompts."),
         "approve": ("mcp.approval:approve", "Let servers be started, and take their tools as they are."),
         "revoke": ("mcp.approval:revoke", "Take an approval back."),
-        "import": ("mcp.import_servers", "Take over the servers of Claude, VS Code or Cursor."),
+        "import": ("mcp.import_servers", "Take over the servers of Claude, Cursor, VS Code or Codex."),
+        "status": ("mcp.status", "Say which clients use which servers, and which of them through handrail."),
         "login": ("mcp.approval:login", "Sign in to a server that wants it."),
         "read": ("mcp.resources:read", "Read a resource of a server."),
         "prompt": ("mcp.resources:prompt", "Show a prompt of a server, filled in."),
         "serve": ("mcp.serve", "Serve these tools to any MCP client."),
     },
-    "handrail mcp import claude",
-    "handrail mcp approve time",
-    "handrail mcp list",
+    "handrail mcp import claude --replace   stand between Claude and its servers",
+    "handrail mcp add time -- uvx mcp-server-time@2026.10.19",
+    "handrail mcp status",
     "handrail mcp serve                     for an editor or a desktop assistant to start",
 )
 def command() -> None:

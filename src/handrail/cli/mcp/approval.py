@@ -33,19 +33,22 @@ def approve(setup: CliSetup, names: tuple[str, ...], every: bool, yes: bool, no_
 
     The word is for this command with these arguments and names of variables, or this address with these headers, in
     this configuration file. It is asked for again when they change. A tool whose words or schema change later is held
-    back until you approve once more; what is different is shown.
+    back until you approve once more; what is different is shown. The exit code is 1 where a server cannot be started.
     """
     chosen = tuple(name for name, each in setup.config.mcp.items() if each.enabled) if every else names
     if not chosen:
         raise UsageError("which server? name one, or --all")
     for name in chosen:
         servers_by_name(setup.config, name)
-    done = [asyncio.run(_approve(setup, name, terminal_person(ask=False), yes, not no_connect)) for name in chosen]
+    done = [
+        asyncio.run(approve_server(setup, name, terminal_person(ask=False), yes, not no_connect)) for name in chosen
+    ]
     if not all(done):
         raise click.exceptions.Exit(1)
 
 
-async def _approve(setup: CliSetup, name: str, person: Person, yes: bool, connect: bool) -> bool:
+async def approve_server(setup: CliSetup, name: str, person: Person, yes: bool, connect: bool) -> bool:
+    """Take the person's word on a server, and its tools as they are; whether it is approved and could be started."""
     config, file = setup.config, file_of(setup.config)
     endpoint = config.mcp[name].endpoint
     why = unapproved_reason(person.approvals, file, name, endpoint)
@@ -62,7 +65,8 @@ async def _approve(setup: CliSetup, name: str, person: Person, yes: bool, connec
         tools = await _tools(setup, name, person)
     except HandrailError as error:
         tell(f"It may be used, but its tools cannot be looked at now: {text.printable(str(error))}")
-        return _said(setup, name, None)
+        _said(setup, name, None)
+        return False
     known = person.approvals.of(file, name)
     held = {} if known is None or known.tools is None else differences(known.tools, tools, name)
     for tool, words in held.items():

@@ -13,6 +13,7 @@ import click
 
 import handrail
 from handrail.cli.lazy_groups import cli_command
+from handrail.cli.mcp.proxy_entry import handrail_command
 from handrail.cli.output.view import tell
 from handrail.cli.run_options import CliSetup, RunOptions, configured, rule_option, with_tools
 from handrail.cli.serve import listen_address
@@ -79,8 +80,7 @@ def _settings(serve: ServeSettings, converse: bool | None, token: str | None) ->
 
 def _entry(setup: CliSetup) -> str:
     """What somebody should know who starts this by hand."""
-    program = Path(sys.argv[0]).absolute()
-    start = [sys.executable, "-m", "handrail"] if program.name == "__main__.py" else [str(program)]
+    start = handrail_command()
     named = setup.config.file is not None and "--config" not in sys.argv
     words = [*sys.argv[1:], *(["--config", str(Path(str(setup.config.file)).absolute())] if named else [])]
     entry = {"handrail": {"command": start[0], "args": [*start[1:], *words]}}

@@ -33,21 +33,26 @@ _NONE = "There are no servers; write [mcp.NAME] into handrail.toml, or take some
 @click.option("--no-connect", is_flag=True, help="Do not connect to those that are approved.")
 @configured
 def list_servers(setup: CliSetup, no_connect: bool) -> None:
-    """List the servers of the configuration: whether they may be used, whether they answer, what they offer."""
+    """List the servers of the configuration: whether they may be used, whether they answer, what they offer.
+
+    The exit code is 1 where one of them is lost.
+    """
     if not setup.config.mcp:
         tell(_NONE)
         return
     person = terminal_person(ask=False)
-    rows = asyncio.run(_rows(setup, person, not no_connect))
-    if setup.view.wrote_json(*rows):
-        return
-    table(_COLUMNS, [_row(row) for row in rows], _STYLES)
-    for row in rows:
-        for note in row["notes"]:
-            tell(f"{text.printable(row['server'])}: {text.printable(note)}")
+    rows = asyncio.run(server_rows(setup, person, not no_connect))
+    if not setup.view.wrote_json(*rows):
+        table(_COLUMNS, [_row(row) for row in rows], _STYLES)
+        for row in rows:
+            for note in row["notes"]:
+                tell(f"{text.printable(row['server'])}: {text.printable(note)}")
+    if any(row["state"] == "lost" for row in rows):
+        raise click.exceptions.Exit(1)
 
 
-async def _rows(setup: CliSetup, person: Person, connect: bool) -> list[dict[str, Any]]:
+async def server_rows(setup: CliSetup, person: Person, connect: bool) -> list[dict[str, Any]]:
+    """How each server of the configuration stands; with `connect`, those that may be used are connected to."""
     names = usable_servers(setup, person) if connect else ()
     async with connect_servers(setup, names, person, all_needed=False) as servers:
         return [_state_of(setup, person, name, servers) for name in setup.config.mcp]
