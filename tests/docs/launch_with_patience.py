@@ -6,9 +6,9 @@ The five seconds that they have otherwise are not enough on a machine that runs 
 import runpy
 import sys
 
-from pydantic_ai.mcp import MCPToolset  # type: ignore[import-not-found, unused-ignore]  # it is not installed here
+from pydantic_ai.mcp import MCPToolset
 
 if __name__ == "__main__":
-    MCPToolset.__init__.__kwdefaults__["init_timeout"] = 60
+    (MCPToolset.__init__.__kwdefaults__ or {})["init_timeout"] = 60
     sys.argv = sys.argv[1:]
     runpy.run_path(sys.argv[0], run_name="__main__")

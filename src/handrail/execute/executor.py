@@ -120,6 +120,11 @@ class Executor(ClosedOnExit):
         self.runs.include(self.tools.with_tool(tool))
         self._take_in((tool,))
 
+    def replace(self, tool: Tool) -> None:
+        """Let a tool be called in place of the one that has its name, also in runs under way."""
+        self.runs.include(RegisteredTools((*(each for each in self.tools if each.name != tool.name), tool)))
+        self._take_in((tool,))
+
     def renew(self, tools: RegisteredTools) -> None:
         """Give the runs that begin from now on these tools; those under way keep theirs, memory included."""
         tools.check_deps(self.deps, self.deps_type)

@@ -362,8 +362,13 @@ class SqliteJournal:
             JournalError: The end could not be signed. Every entry that was answered for is kept.
         """
         self._closing = True
+        await asyncio.to_thread(self.close)
+
+    def close(self) -> None:
+        """The same for who has no event loop: it blocks until the end is signed."""
+        self._closing = True
         self._signals.put(None)
-        await asyncio.to_thread(self._thread.join)
+        self._thread.join()
         failure, self._unsigned_because = self._unsigned_because, None
         if failure is not None:
             raise failure

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -44,27 +44,62 @@ async def shared_journal(path: Path) -> AsyncIterator[SqliteJournal]:
     Raises:
         JournalError: It cannot be opened; or, at the end, the last entries could not be signed.
     """
-    key = _key(path)
+    known, is_first = _joined(path)
+    try:
+        yield await _opened(known, path, is_first)
+    finally:
+        if (last := _left(known, path)) is not None:
+            await last.aclose()
+
+
+async def keep_journal_open(path: Path) -> tuple[SqliteJournal, Callable[[], None]]:
+    """The same, open until the function is called, in whatever thread; it waits until the end is signed.
+
+    Raises:
+        JournalError: It cannot be opened.
+    """
+    known, is_first = _joined(path)
+    try:
+        journal = await _opened(known, path, is_first)
+    except BaseException:
+        if (last := _left(known, path)) is not None:
+            await last.aclose()
+        raise
+
+    def leave() -> None:
+        if (last := _left(known, path)) is not None:
+            last.close()
+
+    return journal, leave
+
+
+def _joined(path: Path) -> tuple[_OpenJournal, bool]:
+    """The journal, and whether nobody has opened it yet."""
     with _lock:
-        known = _open.get(key)
+        known = _open.get(_key(path))
         if known is not None and known.is_usable():
             known.users += 1
-            first = False
-        else:
-            known = _open[key] = _OpenJournal()
-            first = True
-    try:
-        if first:
-            await run_to_completion(_open_for_all(known, path))
-        yield await asyncio.shield(asyncio.wrap_future(known.opened))
-    finally:
-        with _lock:
-            known.users -= 1
-            last = known.users == 0
-            if last and _open.get(key) is known:
-                del _open[key]
-        if last and known.opened.exception() is None:  # the first has left, so it has been opened, or could not be
-            await known.opened.result().aclose()
+            return known, False
+        known = _open[_key(path)] = _OpenJournal()
+        return known, True
+
+
+async def _opened(known: _OpenJournal, path: Path, is_first: bool) -> SqliteJournal:
+    if is_first:
+        await run_to_completion(_open_for_all(known, path))
+    return await asyncio.shield(asyncio.wrap_future(known.opened))
+
+
+def _left(known: _OpenJournal, path: Path) -> SqliteJournal | None:
+    """The journal, if its last user has left and it is open."""
+    with _lock:
+        known.users -= 1
+        if known.users:
+            return None
+        if _open.get(_key(path)) is known:
+            del _open[_key(path)]
+    # The first has left, so it has been opened, or could not be.
+    return known.opened.result() if known.opened.exception() is None else None
 
 
 async def _open_for_all(known: _OpenJournal, path: Path) -> None:

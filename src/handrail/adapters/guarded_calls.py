@@ -1,0 +1,320 @@
+"""Calls of a framework's tools, settled by our executor: checked, confirmed, recorded, and with an effect once.
+
+The framework keeps its loop, its model and its conversation. Its id of the conversation names our run, so that a call
+which the framework makes again after a crash, by the same id or by a new one, is found in the record. A run is held
+only while a call of it is under way: the next request of the conversation may come to another process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import os
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from handrail.core.bounded_memory import BoundedMemory
+from handrail.core.calls import Output, ToolCall, ToolResult
+from handrail.core.confirmation import Confirmation, Decision, Defer
+from handrail.core.context import LOCAL, Context, Principal, RepeatingCaller
+from handrail.core.errors import InDoubt, LeaseHeld, ToolError
+from handrail.core.ids import new_id
+from handrail.core.invocation import Invocation
+from handrail.core.ports import Approver, Journal, SystemClock
+from handrail.core.usage_checks import check_keyword_names
+from handrail.execute.approvers import AnyApprover, as_approver
+from handrail.execute.attempt import handler_failure, refusal_result
+from handrail.execute.executor import Executor
+from handrail.execute.policy import Policy
+from handrail.execute.rules import Rules
+from handrail.sync import Portal
+from handrail.tools.definition import ToolDefinition
+from handrail.tools.tool import Tool, ToolOptions
+
+if TYPE_CHECKING:
+    from handrail.journal.journal import SqliteJournal
+
+_SUSPENDED = "suspended"
+"""The code of a call whose tool stopped itself and is called again, as to ask a person something."""
+_MOST_RUNS = 100_000
+_LEASE_LOOKS = 0.05
+
+
+@dataclass(slots=True)
+class FrameworkCall:
+    """One call of a framework's tool, and what came of it."""
+
+    id: str
+    arguments: dict[str, Any]
+    run: str
+    """The framework's id of the conversation; empty if it has none."""
+    perform: Callable[[dict[str, Any]], Any]
+    """Runs the tool, a plain or an async function; in a thread if it is plain."""
+    written: Callable[[Any], Any]
+    """What the tool gave, as JSON for the record."""
+    word: Decision | None = None
+    """What a person said of this call through the framework."""
+    owner: str = ""
+    suspends: tuple[type[Exception], ...] = ()
+    """What a tool raises to be called again later, as a framework's interrupt."""
+    question: Confirmation | None = None
+    """What a person has to decide before it runs."""
+    raised: Exception | None = None
+    """What the tool raised in this process."""
+    value: Any = None
+    """What the tool gave in this process."""
+    content: Any = None
+    """The same, as it was written."""
+    performed: bool = False
+
+    def answer(self, result: ToolResult) -> Any:
+        """What the framework gets: the tool's own value, unless it was cut, or is from the record, or needs a word."""
+        if self.performed and not result.warnings and result.content == self.content:
+            return self.value
+        return text_with_warnings(result) if result.warnings else result.content
+
+
+def text_with_warnings(result: ToolResult) -> str:
+    """A result as a model reads it."""
+    return "\n".join((result.text, *(f"Warning: {each}" for each in result.warnings)))
+
+
+_current: contextvars.ContextVar[FrameworkCall | None] = contextvars.ContextVar("handrail_framework_call", default=None)
+
+
+class FrameworkApprover:
+    """Takes the word that the framework brings for the call; else asks another approver, or leaves the question to the
+    framework."""
+
+    def __init__(self, otherwise: Approver | None) -> None:
+        self._otherwise = otherwise
+
+    async def decide(self, question: Confirmation) -> Decision:
+        call = _current.get()
+        if call is not None and call.word is not None:
+            return call.word
+        if self._otherwise is not None and not isinstance(decision := await self._otherwise.decide(question), Defer):
+            return decision
+        if call is not None:
+            call.question = question
+        return Defer()
+
+
+class GuardedCalls:
+    """What guarded tools share: the journal, the rules, and how each tool is treated. It may be used from any number of
+    event loops and threads."""
+
+    def __init__(
+        self,
+        *,
+        journal: Journal | str | Path,
+        rules: Iterable[str] = (),
+        approver: AnyApprover | None = None,
+        policy: Policy = Policy(),
+        reads: Sequence[str] = (),
+        options: Mapping[str, ToolOptions] | None = None,
+        owner: str | Callable[[Any], str] | None = None,
+    ) -> None:
+        self._journal = Path(journal) if isinstance(journal, str) else journal
+        self._approver = Rules(rules, otherwise=FrameworkApprover(as_approver(approver)))
+        self._policy = policy
+        self._reads = (reads,) if isinstance(reads, str) else tuple(reads)
+        self._options = dict(options or {})
+        self._owner = owner
+        for name, given in self._options.items():
+            check_keyword_names(f"options[{name!r}]", given, ToolOptions.__annotations__)
+        self._tools: BoundedMemory[tuple[str, bool], Tool] = BoundedMemory(1000, lru=True)
+        self._open: tuple[int, SqliteJournal] | None = None
+        self._executors: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Journal, Executor]] = WeakKeyDictionary()
+        self._under_way: Counter[tuple[int, str]] = Counter()
+        self._begun: BoundedMemory[str, int] = BoundedMemory(_MOST_RUNS)
+        """When a run was first worked on here: what was done in it before that was done by another process."""
+        self._own_run = new_id("run")
+        self._lock = threading.Lock()
+        self._portal: Portal | None = None
+        self._clock = SystemClock()
+
+    def tool(
+        self,
+        name: str,
+        description: str,
+        schema: Mapping[str, Any],
+        *,
+        reads: bool | None = None,
+        timeout: float | None = None,
+    ) -> Callable[[bool], Tool]:
+        """The tool as our executor sees it: with an async handler, or with a plain one. One about which nothing is said
+        has side effects.
+
+        Raises:
+            UsageError: An option is none of a tool, or its schema is none.
+        """
+        facts: dict[str, Any] = {"timeout": timeout, **self._options.get(name, {})}
+        if any(fnmatchcase(name, pattern) for pattern in self._reads):
+            reads = True
+        facts.setdefault("side_effects", not reads)
+        names = ToolDefinition.__struct_fields__
+        treatment = {key: facts.pop(key) for key in list(facts) if key not in names}
+        facts = {"name": name, "description": description, "input_schema": {**schema}, **facts}
+        facts["input_schema"].setdefault("type", "object")
+
+        def make(plain: bool) -> Tool:
+            handler = _perform_plain if plain else _perform
+            return Tool(ToolDefinition(**facts), handler, style="invocation", **treatment)
+
+        key = msgspec.json.encode(facts, enc_hook=repr).decode()
+
+        def found(plain: bool) -> Tool:
+            with self._lock:
+                if (known := self._tools.get((key, plain))) is None:
+                    known = self._tools[key, plain] = make(plain)
+                return known
+
+        return found
+
+    def owner_of(self, context: Any) -> str:
+        """Whose effect it is, from what the framework knows of the call; empty: its conversation's."""
+        return self._owner(context) if callable(self._owner) else self._owner or ""
+
+    async def settle(self, of_kind: Callable[[bool], Tool], call: FrameworkCall) -> ToolResult:
+        """Settle a call in the event loop of its framework. `call` tells afterwards what the tool gave or raised.
+
+        Raises:
+            JournalError: The record cannot be kept, so the tool did not run, or nobody can say how it ended.
+        """
+        tool = of_kind(not inspect.iscoroutinefunction(call.perform))
+        executor = await self._executor()
+        _take_in(executor, tool)
+        run = call.run or self._own_run
+        with self._lock:
+            if run not in self._begun:
+                self._begun[run] = self._clock.now()
+            since = self._begun[run]
+        owner = call.owner or run
+        context = Context(
+            run=run,
+            principal=Principal(call.owner) if call.owner else LOCAL,
+            repeating=RepeatingCaller(owner, since),
+            deps=call,
+            raised={},
+        )
+        token = _current.set(call)
+        try:
+            return await self._invoke(executor, tool, call, context)
+        finally:
+            _current.reset(token)
+
+    async def _invoke(self, executor: Executor, tool: Tool, call: FrameworkCall, context: Context) -> ToolResult:
+        id = call.id
+        while True:
+            result = await self._with_lease(executor, ToolCall(id, tool.name, call.arguments), context)
+            if call.raised is not None or result.error is None or result.error.code != _SUSPENDED:
+                return result
+            id = f"{id}~"  # it stopped itself before, and this is its next turn
+
+    async def _with_lease(self, executor: Executor, call: ToolCall, context: Context) -> ToolResult:
+        """Settle a call, and let its run go with the last that is under way here."""
+        place, waited = (id(executor), context.run), 0.0
+        self._under_way[place] += 1
+        try:
+            while True:
+                try:
+                    return await executor.invoke(call, context)
+                except LeaseHeld as error:
+                    if waited >= self._policy.timeout:
+                        why = f"it was not run here, but {error.holder} works on this conversation and may have run it"
+                        return refusal_result(call, InDoubt(f"{call.name!r}: {why}; do not repeat it"))
+                await self._clock.sleep(_LEASE_LOOKS)
+                waited += _LEASE_LOOKS
+        finally:
+            self._under_way[place] -= 1
+            if not self._under_way[place]:
+                del self._under_way[place]
+                executor.runs.let_go(context.run)
+
+    def settle_blocking(self, of_kind: Callable[[bool], Tool], call: FrameworkCall) -> ToolResult:
+        """Settle a call for a framework that waits in a thread."""
+        with self._lock:
+            if self._portal is None or self._portal.closed:
+                self._portal = Portal()
+            portal = self._portal
+        context = contextvars.copy_context()
+        perform = call.perform
+        call.perform = lambda arguments: context.run(perform, arguments)
+        return portal.call(self.settle(of_kind, call))
+
+    async def _executor(self) -> Executor:
+        loop, journal = asyncio.get_running_loop(), await self._opened()
+        with self._lock:
+            known = self._executors.get(loop)
+            if known is None or known[0] is not journal:
+                executor = Executor((), journal=journal, approver=self._approver, policy=self._policy)
+                known = self._executors[loop] = journal, executor
+        return known[1]
+
+    async def _opened(self) -> Journal:
+        """The journal. A file is opened at the first call, and again where it failed, or in a child of this process."""
+        if not isinstance(self._journal, Path):
+            return self._journal
+        if self._open is None or self._open[0] != os.getpid() or self._open[1].has_failed:
+            from handrail.journal.shared_journals import keep_journal_open  # SQLite and cryptography load when used
+
+            journal, leave = await keep_journal_open(self._journal)
+            self._open = os.getpid(), journal
+            weakref.finalize(self, _close, os.getpid(), leave)
+        return self._open[1]
+
+
+def _take_in(executor: Executor, tool: Tool) -> None:
+    if tool.name not in executor.tools:
+        executor.include(tool)
+    elif executor.tools.find(tool.name) is not tool:
+        executor.replace(tool)
+
+
+async def _perform(invocation: Invocation[FrameworkCall]) -> Output:
+    call = invocation.deps
+    try:
+        value = call.perform(invocation.arguments)
+        call.value = await value if inspect.isawaitable(value) else value
+    except Exception as error:
+        raise _noted(call, error) from error
+    return _taken(call)
+
+
+def _perform_plain(invocation: Invocation[FrameworkCall]) -> Output:
+    call = invocation.deps
+    try:
+        call.value = call.perform(invocation.arguments)
+    except Exception as error:
+        raise _noted(call, error) from error
+    return _taken(call)
+
+
+def _taken(call: FrameworkCall) -> Output:
+    call.performed, call.content = True, call.written(call.value)
+    return Output(call.content)
+
+
+def _noted(call: FrameworkCall, error: Exception) -> ToolError:
+    """The framework gets the exception itself, so nothing is logged of it; the record has its words."""
+    call.raised = error
+    if isinstance(error, call.suspends):
+        return ToolError(_SUSPENDED, "the tool stopped itself, to be called again")
+    return error if isinstance(error, ToolError) else handler_failure(error)
+
+
+def _close(process: int, leave: Callable[[], None]) -> None:
+    """Sign the journal's end when nobody has the tools any more, or at the end of the process."""
+    if process == os.getpid():
+        leave()
