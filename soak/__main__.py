@@ -21,6 +21,8 @@ PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider")
 KILLS = (*PYTEST, "tests/crash/test_killed_cli.py")
 RLM_KILLS = (*PYTEST, "tests/crash/test_killed_rlm.py")
 
+DIALOGUES = "tests/models/local/test_dialogues.py"
+
 Job = Callable[[], Verdict]
 
 JOBS: dict[str, tuple[str, Job, Job]] = {
@@ -49,6 +51,11 @@ JOBS: dict[str, tuple[str, Job, Job]] = {
         "an RLM whose process or sandbox is killed at every point there is",
         lambda: command(*RLM_KILLS, HANDRAIL_KILLS="1000", HANDRAIL_KILLS_SEED=str(time.time_ns())),
         lambda: command(*RLM_KILLS, HANDRAIL_KILLS="10"),
+    ),
+    "dialogues": (
+        "every dialogue with the embedded model",
+        lambda: command(*PYTEST, DIALOGUES, HANDRAIL_DIALOGUES="all"),
+        lambda: command(*PYTEST, DIALOGUES, "-k", "over_a_hundred"),
     ),
     "properties": (
         "every property of the tests on new examples",

@@ -344,3 +344,5 @@ HOME = (
     ),
 )
 DIALOGUES = SHOPPING + TRIPS + WORK + HOME
+FEW = (SHOPPING[3], TRIPS[3], WORK[2], WORK[4], HOME[4])
+"""What `make test` holds: every kind of turn, and every set of tools."""

@@ -1,8 +1,13 @@
-"""Over a hundred turns with the real model: `python -m tests.models.local.dialogue_run` prints how many are right."""
+"""Turns with the real model: `python -m tests.models.local.dialogue_run` prints how many are right.
+
+`make test` holds few dialogues, which have every kind of turn. HANDRAIL_DIALOGUES=all holds all of them, as `make soak`
+does.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,9 +22,10 @@ from handrail.sessions.llm import LLM
 from tests.desk.page.node_process import NodeProcess
 from tests.models.local.dialogue_judge import invented
 from tests.models.local.dialogue_run import hold, line
-from tests.models.local.dialogues import DIALOGUES, Dialogue
+from tests.models.local.dialogues import DIALOGUES, FEW, Dialogue
 
 TOOLS = Path(__file__).with_name("dialogue_tools.py")
+HELD = DIALOGUES if os.environ.get("HANDRAIL_DIALOGUES") == "all" else FEW
 CONFIG = 'default_model = "local"\n\n[models.local]\nprovider = "local"\n'
 
 
@@ -30,11 +36,13 @@ def llm() -> Iterator[LLM]:
     model.close()
 
 
-def test_there_are_over_a_hundred_turns() -> None:
+def test_there_are_over_a_hundred_turns_and_the_few_dialogues_have_every_kind_of_them_and_every_tool() -> None:
     assert sum(len(dialogue.turns) for dialogue in DIALOGUES) > 100
+    assert {turn.kind for each in FEW for turn in each.turns} == {turn.kind for each in DIALOGUES for turn in each.turns}
+    assert {each.tools for each in FEW} == {each.tools for each in DIALOGUES}
 
 
-@pytest.mark.parametrize("dialogue", DIALOGUES, ids=lambda dialogue: dialogue.turns[0].said)
+@pytest.mark.parametrize("dialogue", HELD, ids=lambda dialogue: dialogue.turns[0].said)
 async def test_no_turn_states_a_number_name_or_date_that_nobody_said_and_no_tool_returned(
     llm: LLM, dialogue: Dialogue
 ) -> None:
