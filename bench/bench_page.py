@@ -327,7 +327,9 @@ def clerk() -> Iterator[int]:
 def opened() -> Iterator[Page]:
     root = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=root)
+        browser = driver.chromium.launch(
+            executable_path=shutil.which("chromium") or shutil.which("chromium-headless-shell"), args=root
+        )
         yield browser.new_page(viewport={"width": 1280, "height": 860})
         browser.close()
 

@@ -47,7 +47,9 @@ def main() -> int:
         shop = house(Path(folder), "shop", PEER.format(url=warehouse["url"]))
         node = stack.enter_context(served(shop, WAREHOUSE_TOKEN=warehouse["token"]))
         playwright = stack.enter_context(sync_playwright())
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium") or shutil.which("chromium-headless-shell"), args=["--no-sandbox"]
+        )
         where = talk(browser, node["page"])
         for name, told in ELSEWHERE.items():
             again(browser, node["page"], where, name, told)

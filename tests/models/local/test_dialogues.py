@@ -38,7 +38,9 @@ def llm() -> Iterator[LLM]:
 
 def test_there_are_over_a_hundred_turns_and_the_few_dialogues_have_every_kind_of_them_and_every_tool() -> None:
     assert sum(len(dialogue.turns) for dialogue in DIALOGUES) > 100
-    assert {turn.kind for each in FEW for turn in each.turns} == {turn.kind for each in DIALOGUES for turn in each.turns}
+    assert {turn.kind for each in FEW for turn in each.turns} == {
+        turn.kind for each in DIALOGUES for turn in each.turns
+    }
     assert {each.tools for each in FEW} == {each.tools for each in DIALOGUES}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -11,9 +10,8 @@ import pytest
 from handrail.rlm import RLM
 from handrail.rlm.record.trajectory import RLMLogger, read
 from handrail.rlm.report import from_trajectory, render
+from tests.chromium import CHROMIUM, WITHOUT_SANDBOX
 from tests.rlm.root_models import Echo, Root, ready, repl
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")
@@ -25,7 +23,7 @@ def test_it_opens_without_a_word_of_complaint_and_shows_the_run(tmp_path: Path) 
     page = tmp_path / "run.html"
     page.write_text(render(from_trajectory(read(logger.log_file_path or ""), done)))
 
-    options = ("--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom")
+    options = ("--headless", *WITHOUT_SANDBOX, "--disable-gpu", "--enable-logging=stderr", "--dump-dom")
     shown = subprocess.run(
         [CHROMIUM or "", *options, f"--user-data-dir={tmp_path / 'profile'}", page.as_uri()],
         capture_output=True,
