@@ -1,6 +1,6 @@
 # Each target sets up what it needs. `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check quick pythons bench conformance fuzz soak suite site pictures format clean ask
+.PHONY: help demo test tests lint check checks quick pythons bench conformance fuzz soak suite site pictures format clean ask
 PY := .venv/bin/python
 # Where the environment forbids it, every one of some thousand Pythons that the tests start would compile all it imports.
 unexport PYTHONDONTWRITEBYTECODE
@@ -37,15 +37,24 @@ demo: .venv/.runtime  ## a real model on this machine, real tools, from question
 	@$(PY) scripts/setup_local.py
 	@$(PY) docs/examples/demo.py
 
-check: .venv/.dev  ## lint, format, types, direction of imports, sizes
+lint: .venv/.dev
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check --quiet .
+
+check: lint  ## lint, format, types, direction of imports, sizes
 	@$(PY) -m mypy
 	@.venv/bin/lint-imports
 	@$(PY) scripts/sizes.py
 
-test: check suite pythons  ## everything that must hold
+test: lint suite  ## everything that must hold
+	@$(MAKE) --no-print-directory -j2 tests checks
+
+tests:
 	@$(PY) -m pytest -q -n auto --dist worksteal
+
+# Beside the tests, as each needs one core only. What they say is shown as a whole.
+checks:
+	@mkdir -p .cache; $(MAKE) --no-print-directory check pythons >.cache/checks.txt 2>&1; said=$$?; cat .cache/checks.txt; exit $$said
 
 quick: .venv/.dev  ## ruff, and the tests that the change since main touches (under a minute)
 	@$(PY) scripts/quick.py

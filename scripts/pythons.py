@@ -2,7 +2,7 @@
 
 It looks on the PATH, among pyenv's versions and in the usual folders. Each Python gets a small environment of its own
 under `.cache/pythons/`, with the runtime's dependencies and pytest, and compiles and imports the whole package with
-warnings as errors before it runs the tests below. `make test` does this before everything else; it takes about a
+warnings as errors before it runs the tests below. `make test` does this beside its tests; it takes about a
 minute for each Python, and the first time as long as pip takes besides.
 """
 
