@@ -1,4 +1,4 @@
-"""`handrail ask` killed at a hundred points, and `handrail resume` after it: it ends as if nothing had been.
+"""`handrail ask` killed at many points, and `handrail resume` after it: it ends as if nothing had been.
 
 HANDRAIL_KILLS is how many points are tried, and HANDRAIL_KILLS_SEED which, where there are more.
 """
@@ -18,7 +18,7 @@ import pytest
 from tests.crash.planned_service import ANSWER, STEPS
 
 ROOT = Path(__file__).parent.parent.parent
-COUNT = int(os.environ.get("HANDRAIL_KILLS", "100"))
+COUNT = int(os.environ.get("HANDRAIL_KILLS", "60"))
 SEED = os.environ.get("HANDRAIL_KILLS_SEED", "20261115")
 
 Life = dict[str, Any]
@@ -56,7 +56,7 @@ def test_the_run_that_nobody_killed_does_everything(whole: Life) -> None:
 def test_the_others_really_were_killed_in_every_phase_of_a_run(lives: list[Life]) -> None:
     assert len(lives) == COUNT
     assert sum(life["killed"] for life in lives) >= 0.9 * COUNT
-    if COUNT < 100:
+    if COUNT < 60:
         return
     last = Counter(life["left"][-1] if life["left"] else "nothing" for life in lives)
     seen = {"nothing", "conversation.changed", "tools.offered", "reply.given", "confirmation.requested"}

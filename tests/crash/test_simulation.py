@@ -21,21 +21,20 @@ from tests.crash.invariants import judge
 from tests.crash.mortal_world import RUN, Effect
 from tests.crash.simulation import CaseOutcome, SimulatedCase, cases, failures, listens, play, tried
 
-SEEDS = 80
+SEEDS = 40
 STEPS = 4
 DISK_SEEDS = 12
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, 40))
-def test_wherever_a_process_dies_the_run_ends_honestly(first: int) -> None:
-    count, found = failures(range(first, first + 40), STEPS)
+def test_wherever_a_process_dies_the_run_ends_honestly() -> None:
+    count, found = failures(range(SEEDS), STEPS)
 
     assert found == []
-    assert count >= 40 * STEPS
+    assert count >= SEEDS * STEPS
 
 
-def test_some_runs_die_at_every_single_step() -> None:
-    assert failures(range(5000, 5003))[1] == []
+def test_a_run_dies_at_every_single_step() -> None:
+    assert failures(range(5000, 5001))[1] == []
 
 
 def test_the_same_holds_with_a_real_journal_and_the_journal_verifies() -> None:
