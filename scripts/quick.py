@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import grimp
@@ -71,9 +72,9 @@ def run(files: list[str], end: float) -> int | None:
             code = 2
         return 1 if code == 1 else None
     finally:
-        if tests.poll() is None:
+        with suppress(ProcessLookupError):  # also the workers, which may outlive the process that started them
             os.killpg(tests.pid, signal.SIGKILL)
-            tests.wait()
+        tests.wait()
 
 
 def changed_files() -> list[str]:

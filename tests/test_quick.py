@@ -5,9 +5,12 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+
+from tests.polling import blocking_until
 
 SCRIPT = Path(__file__).resolve().parent.parent / "scripts" / "quick.py"
 PROJECT = """
@@ -149,3 +152,14 @@ def test_when_the_time_is_over_it_says_what_has_not_run(project: Path) -> None:
         0,
         "the time is over: not all of these have run, and none of 1 further files",
     )
+    assert blocking_until(lambda: not working_in(project)), "it left processes behind"
+
+
+def working_in(folder: Path) -> list[str]:
+    """The processes whose working folder this is, where the system tells."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended, or is somebody else's
+            if (process / "cwd").readlink() == folder:
+                found.append(process.name)
+    return found

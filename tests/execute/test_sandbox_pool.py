@@ -51,7 +51,7 @@ async def executor() -> AsyncIterator[Executor]:
 
 
 async def ask(executor: Executor, name: str, **arguments: Any) -> ToolResult:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(250):
         return await executor.invoke(ToolCall("", name, arguments))
 
 

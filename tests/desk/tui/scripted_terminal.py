@@ -8,9 +8,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from textual.events import Event, Key, Paste
 from textual.pilot import Pilot
+from textual.screen import Screen
 from textual.widgets import Static
 
 from handrail.app import AppAdditions, Person
@@ -150,6 +152,15 @@ class ScriptedTerminal:
 
     async def says(self, text: str) -> None:
         await self.until(lambda: text in self.screen)
+
+    async def at(self, kind: type[Screen[Any]]) -> None:
+        """Until a screen of this kind is the one above, has its widgets, and one of them takes the keys."""
+
+        def ready() -> bool:
+            screen = self.app.screen
+            return isinstance(screen, kind) and screen.is_mounted and bool(screen.focused or not screen.focus_chain)
+
+        await self.until(ready)
 
     async def press(self, *keys: str) -> None:
         """One after the other. The pilot's own way waits for widgets that a key has closed, and for an idle CPU."""

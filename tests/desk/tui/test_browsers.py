@@ -24,7 +24,7 @@ from tests.desk.tui.scripted_terminal import HOSTILE, ScriptedTerminal, terminal
 
 async def talks(person: ScriptedTerminal) -> None:
     await person.press("ctrl+o")
-    await person.until(lambda: isinstance(person.app.screen, ConversationsScreen))
+    await person.at(ConversationsScreen)
 
 
 async def test_conversations_are_listed_searched_and_gone_to(folder: Path) -> None:
@@ -51,7 +51,7 @@ async def test_a_conversation_is_renamed_forked_and_deleted(folder: Path) -> Non
     async with terminal(folder, Conversation().say("one").add(AssistantMessage("two"))) as person:
         await talks(person)
         await person.press("r")
-        await person.until(lambda: isinstance(person.app.screen, LineDialog))
+        await person.at(LineDialog)
         person.app.screen.query_one(Input).value = "Better"
         await person.press("enter")
         await person.says("Better")
@@ -62,10 +62,10 @@ async def test_a_conversation_is_renamed_forked_and_deleted(folder: Path) -> Non
         await person.until(lambda: person.app.screen.query_one(OptionList).option_count == 2)
         await person.says("forked")
         await person.press("d")
-        await person.until(lambda: isinstance(person.app.screen, ConfirmDialog))
+        await person.at(ConfirmDialog)
         assert "The record of what ran stays" in person.screen
         await person.press("right", "enter")
-        await person.until(lambda: isinstance(person.app.screen, ConversationsScreen))
+        await person.at(ConversationsScreen)
         await person.until(lambda: person.app.screen.query_one(OptionList).option_count == 1)
 
 
@@ -73,13 +73,13 @@ async def test_a_conversation_is_shared_as_a_file_and_taken_from_it(folder: Path
     async with terminal(folder, Conversation().say("one").add(AssistantMessage("two"))) as person:
         await talks(person)
         await person.press("s")
-        await person.until(lambda: isinstance(person.app.screen, LineDialog))
+        await person.at(LineDialog)
         person.app.screen.query_one(Input).value = str(folder / "talk.json")
         await person.press("enter")
         await person.until((folder / "talk.json").exists)
-        await person.until(lambda: isinstance(person.app.screen, ConversationsScreen))
+        await person.at(ConversationsScreen)
         await person.press("t")
-        await person.until(lambda: isinstance(person.app.screen, LineDialog))
+        await person.at(LineDialog)
         person.app.screen.query_one(Input).value = str(folder / "talk.json")
         await person.press("enter")
         await person.until(lambda: person.app.screen is person.app.chat and person.app.chat.talk != "run_before")
@@ -91,7 +91,7 @@ async def test_tools_are_browsed_with_schema_rules_and_numbers(folder: Path) -> 
         await person.say("sum please")
         await person.idle()
         await person.press("f2")
-        await person.until(lambda: isinstance(person.app.screen, ToolsScreen))
+        await person.at(ToolsScreen)
         await person.says("box:add")
         await person.press("slash")
         await person.type("two numbers")
@@ -104,43 +104,43 @@ async def test_tools_are_browsed_with_schema_rules_and_numbers(folder: Path) -> 
 async def test_a_tool_is_tried_through_the_same_questions(folder: Path) -> None:
     async with terminal(folder) as person:
         await person.press("f2")
-        await person.until(lambda: isinstance(person.app.screen, ToolsScreen))
+        await person.at(ToolsScreen)
         await person.press("slash")
         await person.type("pay")
         await person.until(lambda: person.app.screen.query_one(OptionList).option_count == 1)
         await person.press("enter", "t")
-        await person.until(lambda: isinstance(person.app.screen, JsonEditor))
+        await person.at(JsonEditor)
         person.app.screen.query_one(TextArea).load_text('{"to": "eve", "amount": 1}')
         await person.press("ctrl+s")
         await person.asked()
         assert person.paid == []
         await person.press_button("allow")
-        await person.until(lambda: isinstance(person.app.screen, TrialScreen))
+        await person.at(TrialScreen)
         await person.says("paid 1 to eve")
         assert person.paid == ["eve 1"]
         await person.press("escape")
-        await person.until(lambda: isinstance(person.app.screen, ToolsScreen))
+        await person.at(ToolsScreen)
 
 
 async def test_a_trial_that_was_left_goes_on_and_is_there_again_until_it_was_seen(folder: Path) -> None:
     async with terminal(folder) as person:
         trial = person.desk.trials.begin("box:pay", {"to": "eve", "amount": 1})
         await person.press("f2")
-        await person.until(lambda: isinstance(person.app.screen, ToolsScreen))
+        await person.at(ToolsScreen)
         await person.press("slash")
         await person.type("pay")
         await person.until(lambda: person.app.screen.query_one(OptionList).option_count == 1)
         await person.press("enter", "t")
         await person.asked()
         await person.press("escape")
-        await person.until(lambda: isinstance(person.app.screen, TrialScreen))
+        await person.at(TrialScreen)
         await person.press("ctrl+x")
         await person.until(lambda: trial.is_seen)
         assert trial.call.outcome == "cancelled" and person.paid == [] and person.desk.questions == ()
         await person.press("escape")
-        await person.until(lambda: isinstance(person.app.screen, ToolsScreen))
+        await person.at(ToolsScreen)
         await person.press("t")
-        await person.until(lambda: isinstance(person.app.screen, JsonEditor))
+        await person.at(JsonEditor)
 
 
 async def test_a_question_that_came_during_another_is_asked_when_the_person_is_back(folder: Path) -> None:
@@ -154,7 +154,7 @@ async def test_a_question_that_came_during_another_is_asked_when_the_person_is_b
         await person.press("escape")
         await person.until(lambda: person.app.screen is tried)
         await person.press("escape")
-        await person.until(lambda: isinstance(person.app.screen, TrialScreen))
+        await person.at(TrialScreen)
         await person.press("escape")
         ask = await person.asked()
         assert ask.question.conversation == person.app.chat.talk
@@ -168,33 +168,33 @@ async def test_the_record_is_browsed_verified_and_given_away(folder: Path, monke
         await person.say("sum please")
         await person.idle()
         await person.press("f3")
-        await person.until(lambda: isinstance(person.app.screen, ProofScreen))
+        await person.at(ProofScreen)
         await person.says("box:add: ok")
         await person.until(lambda: person.app.screen.query_one("#runs", OptionList).option_count == 2)
         await person.press("v")
-        await person.until(lambda: isinstance(person.app.screen, FullTextDialog))
+        await person.at(FullTextDialog)
         await person.says("VERIFIED")
         assert "NOT VERIFIED" not in person.screen
         await person.press("escape")
         await person.press("x")
-        await person.until(lambda: isinstance(person.app.screen, LineDialog))
+        await person.at(LineDialog)
         person.app.screen.query_one(Input).value = str(folder / "bundle")
         await person.press("enter")
         await person.until((folder / "bundle" / "verify.py").exists)
-        await person.until(lambda: isinstance(person.app.screen, ProofScreen))
+        await person.at(ProofScreen)
         await person.press("enter")
         entries = person.app.screen.query_one("#entries", OptionList)
         await person.until(lambda: entries.has_focus)
         while "add: ok" not in str(entries.get_option_at_index(entries.highlighted or 0).prompt):
             await person.press("down")
         await person.press("r")
-        await person.until(lambda: isinstance(person.app.screen, LineDialog))
+        await person.at(LineDialog)
         person.app.screen.query_one(Input).value = str(folder / "receipt.json")
         await person.press("enter")
         await person.until((folder / "receipt.json").exists)
-        await person.until(lambda: isinstance(person.app.screen, ProofScreen))
+        await person.at(ProofScreen)
         await person.press("enter")
-        await person.until(lambda: isinstance(person.app.screen, FullTextDialog))
+        await person.at(FullTextDialog)
         await person.says("leaf")
 
 
@@ -205,9 +205,9 @@ async def test_a_record_that_was_changed_is_said_to_be(folder: Path) -> None:
         with closing(sqlite3.connect(folder / ".handrail" / "journal.db")) as db, db:
             db.execute("UPDATE entry SET data = CAST('{}' AS BLOB) WHERE data IS NOT NULL")
         await person.press("f3")
-        await person.until(lambda: isinstance(person.app.screen, ProofScreen))
+        await person.at(ProofScreen)
         await person.press("v")
-        await person.until(lambda: isinstance(person.app.screen, FullTextDialog))
+        await person.at(FullTextDialog)
         await person.says("NOT VERIFIED")
 
 

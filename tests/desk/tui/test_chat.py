@@ -84,7 +84,7 @@ async def test_undo_takes_back_to_any_point_and_gives_the_words_to_be_changed(fo
         await person.until(lambda: len(person.app.chat.query(MessageWidget)) == 4)
         await person.idle()
         await person.press("ctrl+z")
-        await person.until(lambda: isinstance(person.app.screen, PickDialog))
+        await person.at(PickDialog)
         assert "stays on record" in person.screen
         await person.press("down", "enter")
         await person.until(lambda: person.app.chat.query_one(PromptArea).text == "hello one")
@@ -107,7 +107,7 @@ async def test_hostile_text_is_shown_and_does_nothing(folder: Path) -> None:
         assert "[red]no markup[/]" in shown and "[@click=app.quit]x[/]" in shown
         assert "<b>bold</b>" in shown  # of the model: HTML stays text, and a reference is no escape
         await person.press("w")
-        await person.until(lambda: isinstance(person.app.screen, FullTextDialog))
+        await person.at(FullTextDialog)
         assert not any(letter in person.screen for letter in CONTROLS)
 
 
@@ -122,7 +122,7 @@ async def test_a_megabyte_is_folded_and_can_be_read_to_its_end(folder: Path) -> 
         await person.until(lambda: "0123456789abcde\n" in person.screen)
         assert person.app.chat.query_one(TranscriptView).virtual_size.height < 120
         await person.press("w")
-        await person.until(lambda: isinstance(person.app.screen, FullTextDialog))
+        await person.at(FullTextDialog)
         assert person.app.screen.query_one(Log).line_count >= 65_536
         await person.press("end")
         await person.until(lambda: person.app.screen.query_one(Log).scroll_y > 65_000)
@@ -141,7 +141,7 @@ async def test_a_thousand_messages_are_usable(folder: Path) -> None:
             await person.pilot.pause()
         assert "question 4" in person.screen
         await person.press("ctrl+z")
-        await person.until(lambda: isinstance(person.app.screen, PickDialog) and person.app.screen.query(OptionList))
+        await person.at(PickDialog)
         assert person.app.screen.query_one(OptionList).option_count == 100
         await person.press("escape")
         await person.until(lambda: person.app.screen is person.app.chat)
@@ -152,11 +152,11 @@ async def test_a_thousand_messages_are_usable(folder: Path) -> None:
 async def test_another_model_and_other_tools_are_chosen_by_keys(folder: Path) -> None:
     async with terminal(folder) as person:
         await person.press("f4")
-        await person.until(lambda: isinstance(person.app.screen, PickDialog))
+        await person.at(PickDialog)
         await person.press("down", "enter")
         await person.says("other")
         await person.press("f5")
-        await person.until(lambda: isinstance(person.app.screen, PickSomeDialog))
+        await person.at(PickSomeDialog)
         await person.press("down", "space", "enter")
         await person.until(lambda: "odd" in person.static("#about"))
         assert "box" not in person.static("#about")
@@ -166,12 +166,12 @@ async def test_a_file_goes_with_the_words(folder: Path) -> None:
     (folder / "notes.txt").write_text("remember the milk", encoding="utf-8")
     async with terminal(folder) as person:
         await person.press("ctrl+t")
-        await person.until(lambda: isinstance(person.app.screen, LineDialog))
+        await person.at(LineDialog)
         await person.type("nothing.txt")
         await person.press("enter")
         await person.says("cannot be read")
         await person.press("ctrl+t")
-        await person.until(lambda: isinstance(person.app.screen, LineDialog))
+        await person.at(LineDialog)
         await person.type("notes.txt")
         await person.press("enter")
         await person.says("📎 notes.txt")
@@ -184,7 +184,7 @@ async def test_leaving_while_a_turn_works_asks_first(folder: Path) -> None:
         await person.say("wait")
         await person.says("half way")
         await person.press("ctrl+q")
-        await person.until(lambda: isinstance(person.app.screen, ConfirmDialog))
+        await person.at(ConfirmDialog)
         await person.press("enter")  # Cancel has the focus
         await person.until(lambda: person.app.screen is person.app.chat)
         assert person.app.is_running

@@ -57,9 +57,9 @@ async def test_a_picture_is_named_and_a_key_saves_it(folder: Path) -> None:
     async with terminal(folder, talk(media=made), size=(100, 30)) as person:
         await person.says("hills.png (image/png, 2,004 bytes), Ctrl+S saves it")
         await person.press("ctrl+s")
-        await person.until(lambda: isinstance(person.app.screen, PickDialog))
+        await person.at(PickDialog)
         await person.press("enter")
-        await person.until(lambda: isinstance(person.app.screen, LineDialog))
+        await person.at(LineDialog)
         path = person.app.screen.query_one(Input)
         assert path.value == "hills.png"
         path.value = str(folder / "kept.png")

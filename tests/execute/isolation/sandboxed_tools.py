@@ -196,20 +196,20 @@ def hoard(what: str) -> Any:
         re.match(r"(a|a)*b", "a" * 200)
 
 
-@tool(isolation=IN)
+@tool(isolation=IN, timeout=250)
 def flood(where: str, invocation: Invocation) -> str:
-    """Say far too much, by every channel that leads out."""
+    """Say far too much, by every channel that leads out: more than the host may keep."""
     channel = socket.socket(fileno=os.dup(_channel()))
     match where:
         case "stdout":
-            for _ in range(2_000):
+            for _ in range(1_000):
                 os.write(1, b"\x1b[2J" * 2**14)
                 os.write(2, b"\x1b[2J" * 2**14)
         case "progress":
-            for number in range(50_000):
+            for number in range(20_000):
                 invocation.progress(number, None, "x" * 1_000)
         case "frames":
-            for _ in range(10_000):
+            for _ in range(2_500):
                 channel.sendall(length_prefixed(JobProgress(0, None, None, "x" * 2**16)))
         case "result":
             return "x" * 2**26

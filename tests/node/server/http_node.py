@@ -112,7 +112,7 @@ class NodeFixture:
 @asynccontextmanager
 async def serving(scene: NodeFixture, **options: Any) -> AsyncIterator[str]:
     """Serve while the block runs; gives the address."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(250):
         address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         task = asyncio.create_task(serve(scene.server, ready=address.set_result, **options))
         await asyncio.wait((task, address), return_when=asyncio.FIRST_COMPLETED)
