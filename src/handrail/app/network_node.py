@@ -163,6 +163,7 @@ class NetworkNode:
             identify=admission.identify,
             limits=self.config.limits,
             offering=self.config.offering,
+            may_answer=self.at_machine,
             mcp_servers=self._mcp_servers,
             embedder=GatewayEmbedder(WORDLLAMA, _embedder),
             life=server.life,

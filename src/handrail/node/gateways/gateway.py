@@ -111,6 +111,8 @@ class Gateway:
     limits: Limits = field(default_factory=Limits)
     """The limits of the run of one answer."""
     offering: Offering = field(default_factory=Offering)
+    may_answer: Callable[[Caller], bool] = lambda caller: False
+    """Whether a caller may answer for the person that a call of theirs waits for."""
     mcp_servers: McpServers = dict
     """The MCP servers that requests may name, because the node uses them already."""
     embedder: GatewayEmbedder | None = None

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from handrail.node.gateways.agui.body import RunAgentInput
 from handrail.node.gateways.anthropic.body import COUNT, MESSAGES, MessagesBody
 from handrail.node.gateways.field_rules import FieldTable
 from handrail.node.gateways.openai import completions, embeddings
@@ -13,7 +14,7 @@ from handrail.node.gateways.openai.body import CHAT, ChatBody
 from handrail.node.gateways.openai_responses.body import RESPONSE, ResponsesBody
 from handrail.node.gateways.request import HandrailExtension
 from handrail.node.gateways.token_count import COUNT_PATH
-from handrail.node.gateways.wire_table import ANTHROPIC, COMPLETIONS, OPENAI, RESPONSES
+from handrail.node.gateways.wire_table import AGUI, ANTHROPIC, COMPLETIONS, OPENAI, RESPONSES
 
 Schema = dict[str, Any]
 
@@ -82,6 +83,17 @@ def _post(summary: str, kind: type, table: FieldTable) -> Schema:
     return found
 
 
+def _stream(summary: str, kind: type) -> Schema:
+    """Of an endpoint whose answer is always a stream, and whose other fields have no effect."""
+    answer = {"description": "The events of the run.", "content": {"text/event-stream": {"schema": {}}}}
+    return {
+        "summary": summary,
+        "parameters": [_KEY],
+        "requestBody": {"required": True, "content": {"application/json": {"schema": _schema(kind)}}},
+        "responses": {"200": answer, "default": _ERROR},
+    }
+
+
 def _at_once(summary: str, kind: type, table: FieldTable) -> Schema:
     answer = {"description": "The answer.", "content": {"application/json": {"schema": _OBJECT}}}
     return {
@@ -128,6 +140,7 @@ PATHS: Schema = {
     },
     f"{RESPONSES.path}/{{id}}/cancel": {"post": _operation("Cancel a response that is not complete", _RESPONSE)},
     f"{RESPONSES.path}/{{id}}/input_items": {"get": _operation("The input of a response", _RESPONSE, *_PAGE)},
+    AGUI.path: {"post": _stream(f"{_ANSWER} events of AG-UI", RunAgentInput)},
     "/v1/models": {"get": _operation("The models there are")},
     "/v1/models/{name}": {"get": _operation("One of them", _in_path("name"))},
 }

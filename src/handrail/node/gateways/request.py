@@ -53,6 +53,13 @@ class NamedMcpServer(Struct, frozen=True, kw_only=True):
     left_out: frozenset[str] = frozenset()
 
 
+class GatewayAnswer(Struct, frozen=True):
+    """What a person at the client answered to a question of the run that goes on."""
+
+    request: str
+    allow: bool
+
+
 class GatewayRequest(Struct, frozen=True, kw_only=True):
     """One request."""
 
@@ -69,6 +76,8 @@ class GatewayRequest(Struct, frozen=True, kw_only=True):
     usage: bool = False
     """Whether the stream is to say how many tokens it took."""
     ours: HandrailExtension = HandrailExtension()
+    answers: tuple[GatewayAnswer, ...] = ()
+    """Given to questions of the run that `ours` names, where this caller may answer them."""
     mcp_servers: tuple[NamedMcpServer, ...] = ()
     """Those that the client names; only the node's own are used."""
     continues: bool = False

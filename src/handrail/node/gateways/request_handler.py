@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -190,6 +190,7 @@ class _GatewayRequestHandler:
         taken: ResumedRun | None = None
         if asked.ours.run is not None:
             taken = await self._take_up(run, caller, asked)
+            asked = await self._answered(run, caller, asked)
         elif sent.run is not None:
             others = [form for form in possible_run_ids(sent.run) if form != run] if wire is RESPONSES else []
             taken = await self._known(run, others, caller, asked)
@@ -251,6 +252,19 @@ class _GatewayRequestHandler:
         taken = resume_run(history, run, caller.id, asked.messages)
         self._taken.add(run)
         return taken
+
+    async def _answered(self, run: str, caller: Caller, asked: GatewayRequest) -> GatewayRequest:
+        """Write down what a person at the client answered; from a caller who may not answer it has no effect."""
+        if not asked.answers:
+            return asked
+        if not self._gateway.may_answer(caller):
+            return replace(asked, ignored=(*asked.ignored, "an answer from whoever does not run this node"))
+        for answer in asked.answers:
+            with suppress(UsageError):  # it was answered before, and the first answer is the answer
+                await self._gateway.executor.answer(
+                    run, answer.request, allow=answer.allow, by=f"{caller.principal.id} at a frontend"
+                )
+        return asked
 
     # ── from a run to an answer ──────────────────────────────────────────────────────
 

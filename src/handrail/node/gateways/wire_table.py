@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from handrail.node.gateways.agui import read as agui_read, write as agui_write
 from handrail.node.gateways.anthropic import read as messages_read, write as messages_write
 from handrail.node.gateways.openai import completions, read as chat_read, write as chat_write
 from handrail.node.gateways.openai_responses import read as responses_read, write as responses_write
@@ -45,4 +46,13 @@ RESPONSES = GatewayWire(
     alive=b": still there\n\n",
     id=response_id_for_request,
 )
-WIRES = (OPENAI, ANTHROPIC, COMPLETIONS, RESPONSES)
+AGUI = GatewayWire(
+    name="agui",
+    path="/agui",
+    read=agui_read.read_agui_request,
+    writer=agui_write.AguiWriter,
+    failed=agui_write.agui_error_body,
+    alive=b": still there\n\n",
+    id=random_id_maker("msg"),
+)
+WIRES = (OPENAI, ANTHROPIC, COMPLETIONS, RESPONSES, AGUI)

@@ -1,0 +1,1 @@
+"""AG-UI: runs of a node as the events that frontends show."""
