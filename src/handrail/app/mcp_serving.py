@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from handrail.app.app import LOOK, Adjust, App, AppAdditions, cancel_and_wait, open_app, reload_on_change
@@ -27,7 +28,11 @@ from handrail.mcp.server.definition import (
     ResourceSource,
     ServedPrompt,
 )
+from handrail.mcp.server.searched_tools import check_names
 from handrail.mcp.server.sources import FolderSource
+from handrail.tools.finder import FIND_TOOLS, find_and_describe_tool
+from handrail.tools.registry import RegisteredTools, registered
+from handrail.tools.tool import Tool
 
 _HOLE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -62,7 +67,7 @@ async def open_served(
                 replace(wanted, rules=rules),
                 lambda tools: asker,
                 person,
-                beside=(lambda others: ()) if converser is None else converser.tools,
+                beside=partial(_beside, config.serve, converser),
                 adjust=adjust,
             )
         )
@@ -77,6 +82,16 @@ async def open_served(
         yield _served(app, asker, notices, None if converser is None else converser.name, version)
 
 
+def _beside(settings: ServeSettings, converser: ConverseTool | None, others: RegisteredTools) -> tuple[Tool, ...]:
+    """The tools that go with those that there are: the one that converses, and the one that finds."""
+    found = () if converser is None else converser.tools(others)
+    if settings.offer == "all":
+        return found
+    searched = registered(*others, *found)
+    check_names(searched)
+    return (*found, find_and_describe_tool(searched))
+
+
 def _served(
     app: App, asker: ClientApprover, notices: ChangeNotices, converse: str | None, version: str
 ) -> McpServerDefinition:
@@ -86,6 +101,7 @@ def _served(
         version=version,
         instructions=settings.instructions,
         tools=lambda: app.tools,
+        searched=settings.offer == "search",
         invoker=app.executor,
         asker=asker,
         resources=_sources(app, settings, asking),
@@ -107,7 +123,8 @@ def _principal(app: App, converse: str | None, asking: CurrentCaller) -> Callabl
 
     def principal(caller: McpCaller) -> Principal:
         tools = app.config.serve.tools
-        more = (converse, "resource:*", "prompt:*") if converse else ("resource:*", "prompt:*")
+        search = (FIND_TOOLS,) if app.config.serve.offer == "search" else ()
+        more = (*((converse,) if converse else ()), *search, "resource:*", "prompt:*")
         found = Principal(caller.subject or LOCAL.id, None if tools is None else (*tools, *more))
         asking.now(found.id)
         return found

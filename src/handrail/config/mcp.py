@@ -165,6 +165,8 @@ class ServeSettings:
     corpora: Mapping[str, Path] = field(default_factory=lambda: MappingProxyType({}))
     """Folders of texts that can be read, by name."""
     prompts: Mapping[str, PromptSettings] = field(default_factory=lambda: MappingProxyType({}))
+    offer: Literal["all", "search"] = "all"
+    """`search` gives clients `find_tools` and `call_tool` in place of all tools."""
     instructions: str = ""
     """What clients are told of this server."""
     hosts: tuple[str, ...] = ()
@@ -205,6 +207,7 @@ _OAUTH: Kinds = {
 }
 SERVE: Kinds = {
     "tools": TEXTS,
+    "offer": choice("all", "search"),
     "conversations": FLAG,
     "proofs": FLAG,
     "instructions": TEXT,

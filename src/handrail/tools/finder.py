@@ -28,6 +28,13 @@ _DESCRIPTION = (
     "say here what you need; the tools that are found can be called in your next turn. Search again in other words if "
     "they do not fit."
 )
+_FIND_AND_CALL = (
+    "Find tools by what they do. There are many tools here, and none of them is shown to you before you look for it. "
+    "Say in a few words what you need. Each tool that is found comes with its description and the JSON schema of its "
+    "arguments; call it with call_tool. Search again in other words if none fits."
+)
+_ROOM_FOR_SCHEMAS = 60_000
+"""Characters of a result that tells schemas too."""
 _SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -52,10 +59,11 @@ _SCHEMA: dict[str, Any] = {
 class ToolFinder:
     """The handler. It finds only what the model that asks may call, and what its caller has the right to."""
 
-    def __init__(self, tools: RegisteredTools) -> None:
+    def __init__(self, tools: RegisteredTools, *, schemas: bool = False) -> None:
         self.tools = tools
+        self._schemas = schemas
 
-    async def __call__(self, invocation: Invocation) -> list[dict[str, str]]:
+    async def __call__(self, invocation: Invocation) -> list[dict[str, Any]]:
         context = invocation.context
 
         def allowed(name: str) -> bool:
@@ -64,7 +72,14 @@ class ToolFinder:
 
         arguments = invocation.arguments
         found = self.tools.index.search(arguments["query"], arguments.get("count", DEFAULT), allowed)
-        return [{"name": name, "description": description_line(self.tools.find(name))} for name in found]
+        return [self._described(self.tools.find(name)) for name in found]
+
+    def _described(self, tool: Tool) -> dict[str, Any]:
+        if not self._schemas:
+            return {"name": tool.name, "description": description_line(tool)}
+        effects = {} if tool.reads else {"side_effects": True}
+        description = tool.definition.description
+        return {"name": tool.name, "description": description, "input_schema": tool.definition.input_schema, **effects}
 
 
 def find_tools_tool(tools: RegisteredTools) -> Tool:
@@ -77,6 +92,20 @@ def find_tools_tool(tools: RegisteredTools) -> Tool:
         style="invocation",
         max_output=_ROOM,
         share=False,  # what is found depends on who asks
+    )
+
+
+def find_and_describe_tool(tools: RegisteredTools) -> Tool:
+    """The tool `find_tools` for whoever is never shown these tools: it tells of each all that a call needs."""
+    return Tool.from_function(
+        ToolFinder(tools, schemas=True),
+        name=FIND_TOOLS,
+        description=_FIND_AND_CALL,
+        schema=_SCHEMA,
+        style="invocation",
+        max_output=_ROOM_FOR_SCHEMAS,
+        share=False,  # what is found depends on who asks
+        tags=(ALWAYS,),
     )
 
 

@@ -8,6 +8,7 @@ import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -28,6 +29,7 @@ from handrail.mcp.import_errors import import_failure
     "handrail mcp serve                     over standard input and output",
     "handrail mcp serve --http 127.0.0.1:8765",
     "handrail mcp serve --converse --tools tools.py",
+    "handrail mcp serve --offer search      find_tools and call_tool in place of hundreds",
 )
 @click.option("--stdio", is_flag=True, help="Over standard input and output, for a client that starts it. The default.")
 @click.option(
@@ -36,6 +38,11 @@ from handrail.mcp.import_errors import import_failure
     is_flag=False,
     flag_value="127.0.0.1:0",
     help="Over streamable HTTP, at this address.",
+)
+@click.option(
+    "--offer",
+    type=click.Choice(["all", "search"]),
+    help="All tools, or find_tools and call_tool in their place, for a client of many. Default: [serve] offer, or all.",
 )
 @click.option("--converse/--no-converse", default=None, help="Whether the model itself is served as a tool.")
 @click.option("--token", metavar="env:NAME", help="The variable with the token that HTTP callers must bring.")
@@ -46,6 +53,7 @@ def command(
     setup: CliSetup,
     stdio: bool,
     http: str | None,
+    offer: Literal["all", "search"] | None,
     converse: bool | None,
     token: str | None,
     rules: tuple[str, ...],
@@ -60,7 +68,7 @@ def command(
     """
     if stdio and http is not None:
         raise UsageError("--stdio and --http are two ways to serve; take one")
-    setup = setup.adjusted(lambda config: replace(config, serve=_settings(config.serve, converse, token)))
+    setup = setup.adjusted(lambda config: replace(config, serve=_settings(config.serve, offer, converse, token)))
     address = None if http is None else listen_address(http, "127.0.0.1:8765")
     try:
         asyncio.run(_serve(setup, RunOptions(None, tools, rules), address))
@@ -68,7 +76,11 @@ def command(
         raise import_failure(error, "serving MCP") from error
 
 
-def _settings(serve: ServeSettings, converse: bool | None, token: str | None) -> ServeSettings:
+def _settings(
+    serve: ServeSettings, offer: Literal["all", "search"] | None, converse: bool | None, token: str | None
+) -> ServeSettings:
+    if offer is not None:
+        serve = replace(serve, offer=offer)
     if converse is not None:
         serve = replace(serve, converse=(serve.converse or ConverseSettings()) if converse else None)
     if token is not None:

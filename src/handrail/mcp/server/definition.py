@@ -135,6 +135,8 @@ class McpServerDefinition:
     instructions: str = ""
     tools: Callable[[], RegisteredTools]
     """The set for new calls, now."""
+    searched: bool = False
+    """Whether clients get `find_tools`, which must be among the tools, and `call_tool` in place of all of them."""
     invoker: Invoker
     asker: ClientApprover
     """The approver that asks the client of the call in flight; the invoker must end up with it."""

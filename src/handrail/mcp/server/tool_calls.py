@@ -15,6 +15,7 @@ from handrail.core.confirmation import Confirmation
 from handrail.core.context import Context, Principal, RepeatingCaller
 from handrail.core.events import CallProgress, Event
 from handrail.core.ids import NewId, new_id, traceparent
+from handrail.mcp.server import searched_tools
 from handrail.mcp.server.call_rounds import CallRounds
 from handrail.mcp.server.caller import (
     CALL_KEY,
@@ -44,6 +45,7 @@ from handrail.mcp.server.question_wire import input_responses_of
 from handrail.mcp.server.results import call_result, output_schema, page_of
 from handrail.mcp.server.sendable import sendable_text
 from handrail.mcp.server.tasks.store import TaskStore
+from handrail.tools.finder import FIND_TOOLS
 from handrail.tools.tool import Tool
 
 _LONGEST_KEY = 256
@@ -66,13 +68,18 @@ class McpToolCalls:
     async def listed(self, request: Request, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         principal = principal_of(self._served, request)
         offered = [tool for tool in self._served.tools() if may_use(principal, *tool.names)]
-        shown, more = page_of(offered, params)
         modern = is_modern(request)
+        if self._served.searched:
+            found = [_listed(tool, modern=modern) for tool in offered if tool.name == FIND_TOOLS]
+            return types.ListToolsResult(tools=[*found, searched_tools.LISTED])
+        shown, more = page_of(offered, params)
         return types.ListToolsResult(tools=[_listed(tool, modern=modern) for tool in shown], next_cursor=more)
 
     def schema(self, name: str) -> dict[str, Any] | None:
         """What the transport holds headers of a call to."""
         tools = self._served.tools()
+        if self._served.searched and name == searched_tools.CALL_TOOL:
+            return searched_tools.SCHEMA
         return tools.find(name).definition.input_schema if name in tools else None
 
     async def call(
@@ -80,6 +87,11 @@ class McpToolCalls:
     ) -> types.CallToolResult | types.InputRequiredResult | dict[str, Any]:
         caller = caller_of(request)
         principal = self._served.principal(caller)
+        if self._served.searched:
+            meant = searched_tools.unwrapped(params, self._served.tools())
+            if isinstance(meant, types.CallToolResult):
+                return meant
+            params = meant
         owner, arguments = owner_of(self._served, request), params.arguments or {}
         same = digest([owner, params.name, arguments])
         waited, left = CallAwaitingConfirmation.read(params.request_state), CallAwaitingInput.read(params.request_state)
