@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -73,10 +74,11 @@ def test_a_conversation_that_grows_is_written_as_if_it_were_written_anew(taken: 
 @given(steps(), steps())
 def test_runs_that_begin_the_same_share_it_and_go_their_own_ways(taken: list[Step], other: list[Step]) -> None:
     for name, (codec, model) in CODECS.items():
-        base = ModelScratch()
-        scenes = [GrowingScene(scratch=ModelScratch(base)), GrowingScene(scratch=ModelScratch(base))]
-        for both in zip(taken, [taken[0], *other[1:]], strict=False):
-            for scene, step in zip(scenes, both, strict=True):
+        of_model = ModelScratch()
+        runner, another = ModelScratch(of_model), ModelScratch(of_model)
+        scenes = [GrowingScene(scratch=ModelScratch(base)) for base in (runner, runner, another)]
+        for each in zip(taken, [taken[0], *other[1:]], taken, strict=False):
+            for scene, step in zip(scenes, each, strict=True):
                 step.do(scene)
                 grown, anew = scene.asked(codec, model, kept=True), scene.asked(codec, model, kept=False)
                 assert (name, seen(grown)) == (name, seen(anew))
@@ -121,11 +123,13 @@ def calls_made(work: Callable[[], object]) -> int:
         count += event == "call" and frame.f_globals["__name__"].startswith("handrail.")
 
     before = sys.getprofile()
+    gc.disable()  # what other tests left behind is not this work
     sys.setprofile(see)
     try:
         work()
     finally:
         sys.setprofile(before)
+        gc.enable()
     return count
 
 

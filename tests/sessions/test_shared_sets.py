@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
-from handrail import LLM, Ensemble, Session, create_llm, tool
+from handrail import LLM, Conversation, Ensemble, Session, create_llm, tool
 from handrail.core.errors import DuplicateTool
+from handrail.core.messages import AssistantMessage
 from handrail.models.codec import WireRequest
 from handrail.models.transport import Endpoint
 from handrail.models.wire_events import WireEvent
@@ -123,6 +124,32 @@ async def test_a_second_session_with_the_same_tools_encodes_nothing_opens_no_fil
     assert {maker for maker in MAKERS if any(name.startswith(maker) for name in at_first)} >= needed
     assert [name for name in later if name.startswith(MAKERS) and not name.endswith(CHECKS)] == []
     assert opened == []
+
+
+@pytest.mark.parametrize("same", ["the same messages", "equal messages"])
+async def test_a_second_session_with_the_same_history_writes_nothing_of_it_again(same: str) -> None:
+    def history(number: int) -> Conversation:
+        found = Conversation().supervised("Be kind.")
+        for at in range(100):
+            found = found.say(f"What of {at}?").add(AssistantMessage(f"{at} of {number}."))
+        return found
+
+    async def asked(llm: LLM, begun: Conversation) -> Counter[str]:
+        with functions_called() as called:
+            async with Session(provider=llm, tools=[get_weather]) as session:
+                session.conversation = begun
+                assert (await session.ask_async("What is the weather?")).text == "Sunny."
+        return called
+
+    async with create_llm("openai:m", key="k", stream=False, transport=AnswersAtOnce()) as llm:
+        one, other = history(1), history(2)
+        at_first = await asked(llm, one)
+        await asked(llm, other)
+        later = await asked(llm, other if same == "the same messages" else history(2))
+
+    written = "handrail.models.turn_writer.TurnWriter.turn"
+    assert at_first[written] > 200
+    assert later[written] < 10
 
 
 async def test_opening_asking_proving_nothing_and_closing_takes_no_file_and_no_thread_at_all() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -33,15 +34,18 @@ ToolChoice = Literal["auto", "none", "required"] | NamedTool
 class ModelScratch:
     """Where a model keeps what it has made of a conversation, so that nothing is made twice while a run goes on.
 
-    It belongs to the run and ends with it; what runs of one conversation share is in its `base`. It is no part of
+    It belongs to the run and ends with it; what runs of one conversation share is in its `base`, which belongs to their
+    runner, and what conversations of one model share in the base of that, which belongs to the model. It is no part of
     what is asked: any two are equal.
     """
 
-    __slots__ = ("base", "kept")
+    __slots__ = ("base", "kept", "lock")
 
     def __init__(self, base: ModelScratch | None = None) -> None:
         self.base: ModelScratch | None = base
         self.kept: dict[Any, Any] = {}
+        self.lock = threading.Lock()
+        """For what threads share."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ModelScratch)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from handrail.core.errors import ModelError, ProtocolError, RateLimited
 from handrail.core.events import AttemptFailed, CallDelta, ModelEvent, Notice, ReplyFinished
-from handrail.core.model_request import ModelRequest
+from handrail.core.model_request import ModelRequest, ModelScratch
 from handrail.core.ports import Clock, SystemClock
 from handrail.models.codec import (
     Codec,
@@ -78,6 +78,8 @@ class CodecModel:
         self._chance = chance
         self._pace = pace or ServiceRateLimit(clock=clock)
         self._asks_format = asks_format
+        self.scratch: ModelScratch = ModelScratch()
+        """What was made of conversations, for whoever takes one of them up."""
 
     def __repr__(self) -> str:
         return f"CodecModel({self._codec.provider!r}, {self.name!r}, {self._endpoint!r})"

@@ -6,10 +6,12 @@ bodies botocore writes, nor for prompted calling, which puts every message into 
 
 What is kept: for each way of writing (provider, whether tools are offered, and the identity of each value in `given`:
 names, profile and the like), the wire's items and their JSON for the messages that nothing later can change
-(`settled_message_count`), and the last piece after them. It is kept in the scratch of the request, in memory only.
+(`settled_message_count`), and the last piece after them. It is kept in the scratch of the request, in memory only; and
+copies of it in those of the runner and of the model, for the next run of the conversation, also by another session.
 
 What invalidates it:
-- The kept messages are no prefix of the request's any more (a trim, an edit, another branch): `take` drops the entry.
+- The kept messages are no prefix of the request's any more (a trim, an edit, another branch): another entry replaces
+  it.
 - Another object in `given`, another provider, tools offered or not: that is another way, with an entry of its own.
   Objects in `given` are compared by identity; an entry holds them, so that no other object gets their identity.
 - An id of a call that does not fit `ids`, or a piece that would merge with the item before it: nothing is kept of
@@ -17,7 +19,7 @@ What invalidates it:
 
 What must hold for it to be right: the writer treats turns one by one and depends on nothing but `given`; and
 `settled_message_count` counts only messages that stay the same turns whatever follows. Its bounds: `_WAYS` entries for
-each scratch, and nothing is kept of a conversation of `_FEW` messages.
+each scratch but the model's, `_HEAVIEST` bytes there, and nothing is kept of a conversation of `_FEW` messages.
 
 `tests/models/test_conversation_cache.py` compares every codec with and without it, over generated conversations.
 """
@@ -49,6 +51,10 @@ _FEW = 12
 """Messages that are written sooner than looked up."""
 _WAYS = 4
 """In which one conversation is kept: a run may change its model and its tools, and go back to those it had."""
+_OPENING = 3
+"""Messages at the beginning by which a conversation is looked up among those of a model."""
+_HEAVIEST = 8 * 1024 * 1024
+"""Bytes that are kept for a model, whoever uses it."""
 
 
 class WrittenTurns(Struct):
@@ -130,6 +136,10 @@ class _GrowingConversation:
     def __len__(self) -> int:
         return len(self._messages)
 
+    def weight(self) -> int:
+        """Bytes, roughly."""
+        return sum(map(len, self._text)) * 3 + len(self._messages) * 500
+
     def copy(self) -> _GrowingConversation:
         """A copy that can grow independently."""
         other = _GrowingConversation(self._way)
@@ -202,28 +212,44 @@ def write_conversation(
     if request.scratch is None or len(request.messages) <= _FEW:
         return way.whole(request.messages)
     place = (provider, tools_offered, *map(id, given))
-    own = _kept(request.scratch)
-    growing = _take(own, place, request.messages)
-    if growing is not None:
-        own[place] = growing
-        return growing.grown(request.messages) or way.whole(request.messages)
-    shared = _kept(request.scratch.base)
-    known = _take(shared, place, request.messages)
-    growing = own[place] = _GrowingConversation(way) if known is None else known.copy()
+    own = _kept(request.scratch, place, request.messages)
+    if own is not None:
+        return own.grown(request.messages) or way.whole(request.messages)
+    # What others have is only copied, so that nobody's conversation changes that of somebody else.
+    runner = request.scratch.base
+    model = None if runner is None else runner.base
+    opening = (*place, *(getattr(message, "text", None) for message in request.messages[:_OPENING]))
+    known = _kept(runner, place, request.messages) or _kept(model, opening, request.messages)
+    growing = _GrowingConversation(way) if known is None else known.copy()
     part = growing.grown(request.messages)
-    shared[place] = growing.copy() if known is None or len(known) < len(growing) else known
+    _keep(request.scratch, place, growing)
+    if known is None or len(known) < len(growing):
+        known = growing.copy()
+        _keep(model, opening, known, for_all=True)
+    _keep(runner, place, known)
     return part or way.whole(request.messages)
 
 
-def _kept(scratch: ModelScratch | None) -> _Kept:
-    """The conversations that a scratch has, by the way in which they are written."""
-    return BoundedMemory(_WAYS) if scratch is None else scratch.kept.setdefault(__name__, BoundedMemory(_WAYS))
+def _kept(scratch: ModelScratch | None, place: _Place, messages: tuple[Message, ...]) -> _GrowingConversation | None:
+    """The conversation that the messages go on from, if a scratch has it there."""
+    if scratch is None or (kept := scratch.kept.get(__name__)) is None:
+        return None
+    with scratch.lock:
+        found: _GrowingConversation | None = kept.get(place)
+    return found if found is not None and found.begins(messages) else None
 
 
-def _take(kept: _Kept, place: _Place, messages: tuple[Message, ...]) -> _GrowingConversation | None:
-    """Take out the conversation that the messages go on from."""
-    growing = kept.pop(place, None)
-    return growing if growing is not None and growing.begins(messages) else None
+def _keep(scratch: ModelScratch | None, place: _Place, growing: _GrowingConversation, *, for_all: bool = False) -> None:
+    if scratch is None:
+        return
+    with scratch.lock:
+        kept: _Kept | None = scratch.kept.get(__name__)
+        if kept is None:
+            kept = BoundedMemory(_WAYS)
+            if for_all:
+                kept = BoundedMemory(weight=_GrowingConversation.weight, most_weight=_HEAVIEST, lru=True)
+            scratch.kept[__name__] = kept
+        kept[place] = growing
 
 
 def _each_once(notices: tuple[str, ...]) -> tuple[str, ...]:

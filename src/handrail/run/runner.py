@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import msgspec
@@ -15,7 +15,7 @@ from handrail.core.events import Emit, ignore_event
 from handrail.core.ids import NewId, new_id
 from handrail.core.messages import Conversation
 from handrail.core.model_request import ModelRequest, ModelScratch, ToolChoice, ToolOffer
-from handrail.core.ports import Model
+from handrail.core.ports import Model, Tracer
 from handrail.core.usage_checks import check_model
 from handrail.execute.executor import Executor
 from handrail.run.answers import checked_type
@@ -74,9 +74,9 @@ class Runner:
         self._programs = programs
         offering.equip(executor, programs)
         self._offers = OfferableTools.shared(offering, executor.tools, model, self._terms.valid, programs)
-        self._known = BoundedMemory[str, RunMemory](_REMEMBERED)
+        self._known: BoundedMemory[str, RunMemory] = BoundedMemory(_REMEMBERED)
         """What is on record of the latest runs; that of an older one is read again if it is taken up."""
-        self._scratch = ModelScratch()
+        self._scratch = ModelScratch(getattr(model, "scratch", None))
         """What was made of the conversation that it ran last, for the next run of the same one."""
 
     @property
@@ -122,7 +122,7 @@ class Runner:
         executor = self._terms.executor
         executor.tools.check_deps(executor.deps if context.deps is None else context.deps)
         wanted = checked_type(returns)
-        with self._traced(context) as traced:
+        with nullcontext(context) if executor.tracer is None else self._traced(context, executor.tracer) as traced:
             scratch = ModelScratch(self._scratch)
             run = SingleRun(self._terms, conversation, traced, emit, follow, external, scratch, wanted, self._team)
             return await self._run(run, tool_choice, grown_from)
@@ -141,12 +141,8 @@ class Runner:
         )
 
     @contextmanager
-    def _traced(self, context: Context) -> Iterator[Context]:
-        executor = self._terms.executor
-        if executor.tracer is None:
-            yield context
-            return
-        with executor.tracer.run(context.run or executor.run, self._terms.model, context) as span:
+    def _traced(self, context: Context, tracer: Tracer) -> Iterator[Context]:
+        with tracer.run(context.run or self._terms.executor.run, self._terms.model, context) as span:
             yield msgspec.structs.replace(context, trace=span.parent)
 
     async def _run(self, run: SingleRun, tool_choice: ToolChoice, grown_from: Conversation | None) -> Conversation:
