@@ -20,7 +20,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 from msgspec import Struct
 
@@ -228,6 +228,12 @@ class AppendsAtOnce(Protocol):
             JournalError: The journal is closed, or has failed before.
         """
         ...
+
+
+def appending_at_once(journal: Journal | None) -> AppendsAtOnce | None:
+    """The journal, if it can append without waiting. Every session asks, and `isinstance` takes long for a protocol."""
+    can = hasattr(journal, "append_at_once") and hasattr(journal, "append_soon")
+    return cast(AppendsAtOnce, journal) if can else None
 
 
 @runtime_checkable

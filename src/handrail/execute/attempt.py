@@ -114,7 +114,8 @@ class CallAttempt:
     @property
     def is_for_code(self) -> bool:
         """Whether code asked for the result: it reads all of it, and only what it prints goes to a model."""
-        return any(isinstance(each, Tool) and each.replays for each in self.context.held)
+        held = self.context.held
+        return bool(held) and any(isinstance(each, Tool) and each.replays for each in held)
 
     def refused(self, error: ToolError) -> ToolResult:
         """The result of a call that gave no value."""

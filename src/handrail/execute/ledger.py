@@ -32,7 +32,7 @@ from handrail.core.events import (
     ConversationChanged,
     Recorded,
 )
-from handrail.core.messages import ResultMessage
+from handrail.core.messages import AssistantMessage, DocumentMessage, ResultMessage, UserMessage
 from handrail.core.ports import Lease
 from handrail.core.single_flight import SingleFlight
 from handrail.tools.registry import RegisteredTools
@@ -111,10 +111,13 @@ class CallLedger:
                 self._note_answer(event)
             case ConversationChanged(messages=messages):
                 for message in messages or ():
-                    if isinstance(message, ResultMessage) and message.result.untrusted:
-                        self.untrusted.add(message.result.name)
-                    if isinstance(source := getattr(message, "source", None), str):
-                        self.untrusted.add(source)
+                    match message:
+                        case ResultMessage(result=result):
+                            if result.untrusted:
+                                self.untrusted.add(result.name)
+                        case UserMessage() | DocumentMessage() | AssistantMessage():
+                            if message.source:
+                                self.untrusted.add(message.source)
 
     def known(self, call_id: str) -> None:
         """Marks a call as no longer in doubt."""

@@ -61,7 +61,7 @@ class CallPerformer:
         self._clock = clock
         self._gate = CallGate(policy.concurrency)
         self._threads = HandlerThreads()
-        weakref.finalize(self, self._threads.close).atexit = False  # for an executor that nobody closed
+        self._uses_threads = False
         self._watch = LoopWatch()
         self._processes: ProcessPool | None = None
         self._sandboxes: SandboxPool | None = None
@@ -202,6 +202,9 @@ class CallPerformer:
                 sandboxes = self._sandboxed()
                 return HandlerWork.of(lambda: sandboxes.run(tool, invocation, invocation.arguments, timeout))
             case "thread":
+                if not self._uses_threads:
+                    self._uses_threads = True
+                    weakref.finalize(self, self._threads.close).atexit = False  # for an executor that nobody closed
                 work = self._threads.start(lambda: resolve_handler_value(tool.start(invocation, arguments)))
                 self._watch.began(work.future, tool.name)
                 return work

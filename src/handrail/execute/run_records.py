@@ -10,7 +10,7 @@ from handrail.core.context import Context
 from handrail.core.errors import LeaseHeld
 from handrail.core.events import Emit, Recorded, RunFinished, RunResumed, RunStarted, ToolsOffered, ignore_event
 from handrail.core.ids import NewId
-from handrail.core.ports import AppendsAtOnce, Clock, EffectJournal, Journal
+from handrail.core.ports import AppendsAtOnce, Clock, EffectJournal, Journal, appending_at_once
 from handrail.execute.ledger import CallLedger
 from handrail.execute.recorder import RunRecorder
 from handrail.tools.registry import RegisteredTools
@@ -29,7 +29,7 @@ class RunRecords:
         """The run of calls whose context names none."""
         self.now: Callable[[], int] = clock.now
         self._journal = journal
-        self._quick = journal if isinstance(journal, AppendsAtOnce) else None
+        self._quick: AppendsAtOnce | None = appending_at_once(journal)
         self._clock = clock
         self._new_id = new_id
         self._ledgers: dict[str, CallLedger] = {}
@@ -96,22 +96,23 @@ class RunRecords:
         run = context.run or self.default_run
         if (ledger := self._ledgers.get(run)) is not None:
             return ledger
+        if self._journal is None:
+            self._ledgers[run] = ledger = CallLedger(run, self.tools)
+            return ledger
         async with self._opening.setdefault(run, asyncio.Lock()):
             if run not in self._ledgers:
-                self._ledgers[run] = await self._begin(run, context.principal.id)
+                self._ledgers[run] = await self._begin(run, context.principal.id, self._journal)
             return self._ledgers[run]
 
-    async def _begin(self, run: str, principal: str) -> CallLedger:
+    async def _begin(self, run: str, principal: str, journal: Journal) -> CallLedger:
         tools = self.tools
-        if self._journal is None:
-            return CallLedger(run, tools)
-        lease = await self._journal.lease(run)
+        lease = await journal.lease(run)
         try:
-            history = await self._journal.history(run)
+            history = await journal.history(run)
             kind = RunResumed if history else RunStarted
             begun = kind(run=run, at=self.now(), tools=tools.digest, principal=principal)
             if history or self._quick is None or not self._quick.append_soon(begun):
-                await self._journal.append(begun)
+                await journal.append(begun)
         except BaseException:
             lease.release()
             raise

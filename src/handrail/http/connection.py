@@ -123,10 +123,10 @@ class HttpConnection(asyncio.Protocol):
 
     def release(self) -> bool:
         """The exchange is over: whether the connection can be used again. If not, it is closed."""
-        self.leave()
         if self.closed or not self._complete or not self._reusable:
             self.abort()
             return False
+        self._parser = None  # its timer stays for the next request, which ends later than this one would have
         if self._paused:
             self._transport.resume_reading()
         self.idle_since = self._loop.time()
@@ -175,6 +175,8 @@ class HttpConnection(asyncio.Protocol):
 
     def _look(self) -> None:
         self._timer = None
+        if self._parser is None:
+            return  # nobody waits for anything
         if self._patience() > 0:
             self._watch()
         elif self._waiter is not None:  # else whoever waits next sets the timer again
@@ -218,6 +220,7 @@ class HttpConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
         if self._parser is None or self._complete:
+            self.leave()
             return
         if self._to_its_close and exc is None:
             self._complete = True

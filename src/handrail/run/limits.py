@@ -77,7 +77,9 @@ class RunBudget:
     @property
     def deadline(self) -> float | None:
         """The earliest of this run and of those above it."""
-        each = (self._own_deadline, None if self._above is None else self._above.deadline)
+        if self._above is None:
+            return self._own_deadline
+        each = (self._own_deadline, self._above.deadline)
         return min((deadline for deadline in each if deadline is not None), default=None)
 
     def limits_below(self, wanted: Limits) -> Limits:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Hashable
 from typing import Any
 
@@ -135,24 +134,24 @@ class RepeatedCalls:
     def __init__(self, failures: int, answers: int) -> None:
         self._failures = failures
         self._answers = answers
-        self._failed: Counter[Hashable] = Counter()
+        self._failed: dict[Hashable, int] = {}
         self._answered: dict[Hashable, tuple[Any, int]] = {}
         """The last answer of a read, and how often it came in a row."""
 
     def note(self, call: ToolCall, result: ToolResult, *, reads: bool) -> None:
         key = _key(call)
         if not result.is_error:
-            del self._failed[key]
+            self._failed.pop(key, None)
             if reads:
                 last, times = self._answered.get(key, (None, 0))
                 self._answered[key] = result.content, times + 1 if times and last == result.content else 1
         elif result.outcome not in ("cancelled", "needs_confirmation"):
-            self._failed[key] += 1
+            self._failed[key] = self._failed.get(key, 0) + 1
 
     def refusal(self, call: ToolCall) -> LimitReached | None:
         """Why a call is not worth running once more."""
         key = _key(call)
-        if self._failed[key] >= self._failures:
+        if self._failed.get(key, 0) >= self._failures:
             what = f"has failed {self._failures} times with these arguments"
         elif self._answered.get(key, (None, 0))[1] >= self._answers:
             what = f"has given the same answer to these arguments {self._answers} times"

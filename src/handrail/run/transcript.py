@@ -51,7 +51,7 @@ class TakenIds:
     def take_up(self, ledger: CallLedger, messages: Iterable[Message]) -> None:
         """Go on with what the executor knows of the run, and with these messages of its conversation."""
         self._ledger = ledger
-        self._said.update(message.id for message in messages if isinstance(message, InvocationMessage))
+        self._said.update([message.call.id for message in messages if type(message) is InvocationMessage])
 
     def add(self, id: str) -> None:
         self._said.add(id)

@@ -89,6 +89,9 @@ class SessionSetup:
     """Who speaks first, if the session was given an agent."""
 
 
+_LIMITS, _OFFERING = Limits(), Offering()
+
+
 class SessionEngine:
     """One executor and one runner for one run."""
 
@@ -117,11 +120,11 @@ class SessionEngine:
         self._runner = Runner(
             setup.model,
             self.executor,
-            options.get("limits", Limits()),
+            options.get("limits", _LIMITS),
             on_error=options.get("on_error", "surface"),
             on_wait=setup.on_wait,
             defaults=setup.defaults,
-            offering=options.get("offering", Offering()),
+            offering=options.get("offering", _OFFERING),
             programs=self._programs(setup),
             team=None if setup.agent is None else setup.agent.as_team(),
         )

@@ -16,6 +16,8 @@ from handrail.tools.tool import Tool
 
 def masked_messages(messages: Iterable[Message], tools: RegisteredTools) -> tuple[Message, ...]:
     """The messages with the secrets of calls masked, and of results that repeat them. Others are left as they are."""
+    if not tools.has_secrets:
+        return tuple(messages)
     given: dict[str, tuple[Any, Tool]] = {}
     found: list[Message] = []
     for message in messages:

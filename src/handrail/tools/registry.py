@@ -109,12 +109,14 @@ class ToolRegistry:
 class RegisteredTools:
     """A fixed set of tools; `digest` names exactly what models were offered."""
 
-    __slots__ = ("_by_name", "_digest", "_index", "_needing", "_tools", "shared")
+    __slots__ = ("_by_name", "_digest", "_index", "_needing", "_tools", "has_secrets", "shared")
 
     def __init__(self, tools: Iterable[Tool]) -> None:
         self._tools = tuple(tools)
         self._by_name = {name: tool for tool in self._tools for name in (tool.scoped_name, tool.name)}
         self._needing = tuple(tool for tool in self._tools if tool.deps_type is not None or tool.begins_runs)
+        self.has_secrets: bool = any(tool.secrets for tool in self._tools)
+        """Whether a call of one of them may hold what must not be written down."""
         self._digest: str | None = None
         self._index: ToolIndex | None = None
         self.shared: SharedValues = SharedValues()

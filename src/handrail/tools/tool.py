@@ -184,6 +184,15 @@ class Tool(CalledAs[F_co], Generic[Deps_contra, F_co]):
     """What it needs as `Invocation.deps`; found from its signature unless given, and None if it needs nothing."""
     shape: FunctionShape | None = field(default=None, repr=False)
 
+    name: str = field(init=False, repr=False)
+    scoped_name: str = field(init=False, repr=False)
+    names: tuple[str, ...] = field(init=False, repr=False)
+    """Everything that a scope may call it by."""
+    reads: bool = field(init=False, repr=False)
+    reusable: bool = field(init=False, repr=False)
+    repeatable: bool = field(init=False, repr=False)
+    """Whether a call may also be tried again at once, or be answered by the result of another: not if what it does
+    are calls of other tools, in its own run or in another."""
     validator: Validator = field(init=False, repr=False)
     output_validator: Validator | None = field(init=False, repr=False)
     secrets: frozenset[str] = field(init=False, repr=False)
@@ -207,7 +216,15 @@ class Tool(CalledAs[F_co], Generic[Deps_contra, F_co]):
                     f" {', '.join(known) or 'it has none'}"
                 )
         schema, inferred = definition.output_schema, self.shape is not None and self.shape.output_schema
+        scoped_name = f"{self.ensemble}:{definition.name}" if self.ensemble else definition.name
+        bound = definition.binding
         compiled: dict[str, Any] = {
+            "name": definition.name,
+            "scoped_name": scoped_name,
+            "names": (definition.name, scoped_name, *((bound.scope,) if bound else ())),
+            "reads": not definition.side_effects,
+            "reusable": definition.reusable,
+            "repeatable": definition.reusable and not self.replays and not self.begins_runs,
             "check_output": self.check_output or ("warn" if schema is not None and schema == inferred else "enforce"),
             "style": self.style or handler_style(self.handler, definition.name),
             "deps_type": self.deps_type or (self.shape.deps_type if self.shape else handler_deps_type(self.handler)),
@@ -262,14 +279,6 @@ class Tool(CalledAs[F_co], Generic[Deps_contra, F_co]):
         return cls(ToolDefinition(**{**read, **facts}), function, style="arguments", shape=shape, **treatment)
 
     @property
-    def name(self) -> str:
-        return self.definition.name
-
-    @property
-    def scoped_name(self) -> str:
-        return f"{self.ensemble}:{self.name}" if self.ensemble else self.name
-
-    @property
     def source(self) -> str:
         """Who offers it, in words: its group, or the function that it is."""
         if self.ensemble:
@@ -288,31 +297,11 @@ class Tool(CalledAs[F_co], Generic[Deps_contra, F_co]):
         return digest(self.described())
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Everything that a scope may call it by."""
-        bound = self.definition.binding
-        return (self.name, self.scoped_name, *((bound.scope,) if bound else ()))
-
-    @property
-    def reads(self) -> bool:
-        return not self.definition.side_effects
-
-    @property
     def effects(self) -> str:
         """In a word, for people."""
         if self.reads:
             return "reads"
         return "writes, idempotent" if self.definition.idempotent else "writes"
-
-    @property
-    def reusable(self) -> bool:
-        return self.definition.reusable
-
-    @property
-    def repeatable(self) -> bool:
-        """Whether a call may also be tried again at once, or be answered by the result of another: not if what it does
-        are calls of other tools, in its own run or in another."""
-        return self.reusable and not self.replays and not self.begins_runs
 
     def changed(self, **changes: Any) -> Self:
         """The same tool with other facts or other treatment."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,17 +35,17 @@ class OverlappingWrites:
     def __init__(self) -> None:
         self._all_begun = 0
         self._all_running = 0
-        self._begun: Counter[Hashable] = Counter()
-        self._running: Counter[Hashable] = Counter()
+        self._begun: dict[Hashable, int] = {}
+        self._running: dict[Hashable, int] = {}
         self._users = 0
 
     def generation(self, call: Hashable) -> int:
         """Changes whenever another write begins."""
-        return self._all_begun - self._begun[call]
+        return self._all_begun - self._begun.get(call, 0) if self._begun else self._all_begun
 
     def is_quiet(self, call: Hashable) -> bool:
         """Whether no other write is running."""
-        return self._all_running == self._running[call]
+        return self._all_running == self._running.get(call, 0)
 
     def wrote(self) -> None:
         """A write that nobody saw running has taken effect."""
@@ -58,29 +57,27 @@ class OverlappingWrites:
         shared = type(call) is not object
         self._all_begun += 1
         self._all_running += 1
-        self._begun[call] += shared
-        self._running[call] += shared
+        if shared:
+            self._begun[call] = self._begun.get(call, 0) + 1
+            self._running[call] = self._running.get(call, 0) + 1
         try:
             yield
         finally:
             self._all_running -= 1
-            self._running[call] -= shared
-            if not self._running[call]:
-                del self._running[call]
-            if not shared:
-                del self._begun[call]
+            if shared:
+                self._running[call] -= 1
+                if not self._running[call]:
+                    del self._running[call]
 
-    @contextmanager
-    def in_flight(self) -> Iterator[None]:
+    def __enter__(self) -> None:
         """While a call is under way; when none is, there is nothing to compare and all counts start anew."""
         self._users += 1
-        try:
-            yield
-        finally:
-            self._users -= 1
-            if not self._users:
-                self._begun.clear()
-                self._all_begun = 0
+
+    def __exit__(self, *exc: object) -> None:
+        self._users -= 1
+        if not self._users and self._all_begun:
+            self._begun.clear()
+            self._all_begun = 0
 
 
 logger = logging.getLogger(__name__)
@@ -135,7 +132,7 @@ class CallReuse:
         asked = _ReuseRequest(
             deduplicator if repeatable else None, scope, name, arguments, resource, reads, execute, identity
         )
-        with self._traffic.in_flight():
+        with self._traffic:
             result, reused = await self._answer(asked, share=share and repeatable)
         return (_for_asker(result, call_id), True) if reused else (result, False)
 

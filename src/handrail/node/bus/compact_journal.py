@@ -14,7 +14,7 @@ import msgspec
 from handrail.core.calls import ToolResult
 from handrail.core.events import CallAmended, CallAsked, CallIntended, CallSettled, ConfirmationAnswered, Recorded
 from handrail.core.first_answer import append_answer, wait_in_journal
-from handrail.core.ports import AppendsAtOnce, Journal, Lease
+from handrail.core.ports import Journal, Lease, appending_at_once
 
 LARGE = 256 * 1024
 """Bytes of arguments, or of a result, as JSON."""
@@ -26,7 +26,7 @@ class CompactJournal:
 
     def __init__(self, journal: Journal, large: int = LARGE) -> None:
         self._journal = journal
-        self._quick = journal if isinstance(journal, AppendsAtOnce) else None
+        self._quick = appending_at_once(journal)
         self._large = large
 
     async def append(self, event: Recorded, *, durable: bool = False) -> None:
