@@ -19,6 +19,7 @@ from handrail.execute.policy import Policy
 from handrail.journal import JournalReader, SqliteJournal, answer
 from handrail.journal.answering import settle
 from handrail.testing import FixedClock
+from tests.polling import until, until_still
 
 QUIET = Policy(confirm_side_effects=False)
 
@@ -330,3 +331,79 @@ async def test_sessions_of_ours_that_do_the_same_at_the_same_time_are_two_wishes
         results = await asyncio.gather(one("run_1"), other("run_2"))
     assert [each.outcome for each in results] == ["ok", "ok"]
     assert bank.paid == [("ada", 5)] * 2
+
+
+@pytest.mark.parametrize("may_repeat", [True, False])
+async def test_two_equal_calls_at_once_take_up_one_that_was_cut_off_together(path: Path, may_repeat: bool) -> None:
+    bank, looking, may_answer = Bank(), asyncio.Event(), asyncio.Event()
+    await killed_while_paying(path, bank)
+    bank.paid.clear()  # the bank lost it
+
+    async def look(invocation: Any) -> str | None:
+        looking.set()
+        await may_answer.wait()
+        return "paid" if bank.paid else None
+
+    async with process(path, bank, reconcile=look) as later:
+        first = asyncio.create_task(later("run_2", may_repeat=may_repeat))
+        await looking.wait()
+        second = asyncio.create_task(later("run_3", may_repeat=may_repeat))
+        await until_still(lambda: list(bank.paid))
+        may_answer.set()
+        texts = [(await each).text for each in (first, second)]
+    assert texts == ["paid 5 to ada (1)"] * 2
+    assert bank.paid == [("ada", 5)]
+
+
+async def test_a_run_stays_held_until_the_last_of_its_calls_that_were_taken_up_has_its_answer(path: Path) -> None:
+    bank, looking, may_answer = Bank(), asyncio.Event(), asyncio.Event()
+    bank.cut_off = True
+    journal = await SqliteJournal.open(path)
+    executor = Executor(bank.tools(), journal=journal, policy=QUIET, clock=bank.clock)
+    calls = [
+        asyncio.create_task(pay(executor, bank, "run_killed", to, arguments={"to": to}, may_repeat=True))
+        for to in ("ada", "eve")
+    ]
+    await until(lambda: len(bank.paid) == 2)
+    executor.runs.let_go_all()
+    await journal.aclose()
+    for call in calls:
+        call.cancel()
+    await asyncio.gather(*calls, return_exceptions=True)
+
+    async def look(invocation: Any) -> str | None:
+        if invocation.arguments["to"] == "ada":
+            await looking.wait()  # begins first, and ends while the other is under way
+        else:
+            looking.set()
+            await may_answer.wait()
+        return "the bank says: paid"
+
+    async with process(path, bank, reconcile=look) as one, process(path, bank, reconcile=look) as other:
+        first = asyncio.create_task(one("run_2", "call_1", may_repeat=True))
+        await until(lambda: one.args[0].runs.holds("run_killed"))
+        second = asyncio.create_task(one("run_2", "call_2", may_repeat=True, arguments={"to": "eve"}))
+        assert (await first).text == "the bank says: paid"
+        elsewhere = await other("run_3", may_repeat=True, arguments={"to": "eve"})
+        may_answer.set()
+        assert (await second).text == "the bank says: paid"
+    assert "is being worked on" in elsewhere.text
+
+
+@pytest.mark.parametrize("may_repeat", [True, False])
+async def test_who_got_the_first_result_is_asked_also_when_their_run_was_resumed(path: Path, may_repeat: bool) -> None:
+    bank, asked = Bank(), list[Confirmation]()
+
+    async def approver(question: Confirmation) -> bool:
+        asked.append(question)
+        return True
+
+    async with process(path, bank) as first:
+        await first("run_1", may_repeat=may_repeat)
+    async with process(path, bank) as second:
+        given = await second("run_2", "call_1", may_repeat=may_repeat)
+    async with process(path, bank, approver=approver) as resumed:
+        again = await resumed("run_2", "call_2", may_repeat=may_repeat)
+    assert "not run again" in given.warnings[-1]
+    assert "again, on purpose" in asked[0].why
+    assert again.text == "paid 5 to ada (2)"

@@ -477,3 +477,14 @@ def test_an_agent_whose_tools_need_other_dependencies_is_refused_when_the_sessio
     agent = researcher(tools=[count_boxes])
     with pytest.raises(UsageError, match="'count_boxes' needs dependencies of the type Archive"):
         Session(delegating(), tools=[agent.as_tool()])
+
+
+def test_a_call_id_with_a_dot_is_no_call_of_an_agent_below(tmp_path: Path) -> None:
+    inner = researcher([text("one")], [text("two")])
+    model = ScriptedModel([call("researcher", "b", prompt="first")], [text("asked")], name="middle")
+    middle = Agent(model, name="middle", description="Asks the researcher.", tools=[inner.as_tool()])
+    asks = [call("middle", "a", prompt="first")], [call("researcher", "a.b", prompt="second")], [text("Done.")]
+    tools = [middle.as_tool(), inner.as_tool()]
+    with Session(ScriptedModel(*asks), tools=tools, journal=tmp_path / "journal.db") as session:
+        reply = session.ask("Ask twice.")
+    assert [result.content for result in reply.results] == ["asked", "two"]

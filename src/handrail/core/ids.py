@@ -17,7 +17,12 @@ def new_id(kind: str) -> str:
 
 
 def nested_id(caller: str, key: str) -> str:
-    """The id of what one call, or one run, has done under a key: the same whenever it is asked for again."""
+    """The id of what one call, or one run, has done under a key: the same whenever it is asked for again.
+
+    A dot in the key, as models write into the ids of calls, is not the dot between the two.
+    """
+    if "." in key or "~" in key:
+        key = key.replace("~", "~0").replace(".", "~1")
     return f"{caller}.{key}"
 
 

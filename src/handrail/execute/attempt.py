@@ -67,6 +67,8 @@ class CallAttempt:
     """The identity of its side effect, where the journal finds one again by it."""
     effect_seen: int | None = None
     """Where the journal had last noted that effect when it was looked for."""
+    again: bool = False
+    """Whether the result of an earlier, equal call was given in this run before."""
     ran: bool = False
     cancelled: bool = False
     cause: Exception | None = None

@@ -30,7 +30,7 @@ from msgspec.structs import replace
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.canonical import canonical_json
 from handrail.core.context import Context
-from handrail.core.errors import InDoubt, LeaseHeld
+from handrail.core.errors import InDoubt, InvalidArguments, LeaseHeld
 from handrail.core.events import (
     CallAmended,
     CallIntended,
@@ -42,6 +42,8 @@ from handrail.core.events import (
     RunResumed,
 )
 from handrail.core.ports import EffectMark, Invoker
+from handrail.core.redact import redact
+from handrail.execute.arguments import read_arguments
 from handrail.execute.attempt import CallAttempt
 from handrail.execute.policy import Policy
 from handrail.execute.run_records import RunRecords
@@ -49,6 +51,7 @@ from handrail.tools.tool import Tool
 
 _QUESTION = b"?"
 """Behind the identity of an effect: that of the question about it."""
+WHY_AGAIN = "an equal call was made a short time ago and its result was given; is it wanted again, on purpose?"
 _DOUBTFUL = frozenset(("timeout", "cancelled"))
 
 
@@ -65,19 +68,21 @@ class EarlierCall(Struct, frozen=True):
     answer: ConfirmationAnswered | None
     intended: CallIntended | None
     settled: CallSettled | CallAmended | None
+    cut_off: bool
+    """Whether its run was taken up by another process after it was begun."""
     finished: bool
     """Whether its run was ended in order."""
 
     @classmethod
     def read(cls, mark: EffectMark, history: list[Recorded]) -> EarlierCall:
         asked = answer = intended = settled = None
-        finished = False
+        cut_off = finished = False
         for event in history:
             match event:
                 case RunFinished():
                     finished = True
                 case RunResumed():
-                    finished = False
+                    finished, cut_off = False, intended is not None
             if getattr(event, "call_id", None) != mark.call_id:
                 continue
             match event:
@@ -86,10 +91,10 @@ class EarlierCall(Struct, frozen=True):
                 case ConfirmationAnswered() if asked is not None and event.request == asked.request and answer is None:
                     answer = event
                 case CallIntended():
-                    intended, settled = event, None
+                    intended, settled, cut_off = event, None, False
                 case CallSettled() | CallAmended(why="person"):
                     settled = event
-        return cls(mark.run, mark.call_id, asked, answer, intended, settled, finished)
+        return cls(mark.run, mark.call_id, asked, answer, intended, settled, cut_off, finished)
 
     @property
     def is_open(self) -> bool:
@@ -113,9 +118,12 @@ def effect_identity(context: Context, tool: Tool, arguments: dict[str, Any]) -> 
     owner = context.principal.id if caller is None else caller.owner
     if caller is not None and caller.key:
         return canonical_json([owner, tool.scoped_name, "key", caller.key])
-    if tool.effect_key is not None:
-        arguments = {name: arguments.get(name) for name in tool.effect_key}
-    return canonical_json([owner, tool.scoped_name, arguments])
+    return canonical_json([owner, tool.scoped_name, _telling(tool, arguments)])
+
+
+def _telling(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments that say which effect it is."""
+    return arguments if tool.effect_key is None else {name: arguments.get(name) for name in tool.effect_key}
 
 
 class EarlierEffects:
@@ -140,10 +148,13 @@ class EarlierEffects:
         attempt.effect_seen = None if mark is None else mark.seq
         for found in (mark, await journal.last_effect(attempt.effect + _QUESTION)):
             if found is not None and (found.run, found.call_id) != (attempt.recorder.run, attempt.call.id):
-                earlier = EarlierCall.read(found, await self._runs.history(found.run))
+                earlier = await self._read(found)
                 if (result := await self._answer_by(earlier, attempt, tool)) is not None:
                     return result
         return None
+
+    async def _read(self, mark: EffectMark) -> EarlierCall:
+        return EarlierCall.read(mark, await self._runs.history(mark.run))
 
     async def _answer_by(self, earlier: EarlierCall, attempt: CallAttempt, tool: Tool) -> ToolResult | None:
         if earlier.settled is not None and earlier.intended is not None:
@@ -157,8 +168,8 @@ class EarlierEffects:
 
     async def _take_up(self, earlier: EarlierCall, attempt: CallAttempt, tool: Tool) -> ToolResult | None:
         """Settle the earlier call, in its own run, and answer by that."""
-        repeating, held = attempt.context.repeating, self._runs.holds(earlier.run)
-        if held and repeating is None:
+        repeating = attempt.context.repeating
+        if repeating is None and not earlier.cut_off and self._runs.is_under_way(earlier.run):
             return None  # it is under way in another session of this process
         arguments = attempt.arguments
         if tool.effect_key is not None:  # the others may be different ones
@@ -169,14 +180,15 @@ class EarlierEffects:
         call = ToolCall(earlier.id, attempt.call.name, arguments)
         context = replace(attempt.context, run=earlier.run)
         try:
-            result = await self._invoker.invoke(call, context)
+            with self._runs.taking_up(earlier.run):
+                result = await self._invoker.invoke(call, context)
         except LeaseHeld as error:
-            if repeating is None or not earlier.is_open:
+            now = await self._read(EffectMark(0, earlier.run, earlier.id))  # its holder may have settled it meanwhile
+            if now.settled is not None and now.intended is not None:
+                return await self._result_of(now, now.settled, attempt, tool)
+            if not now.is_open or (repeating is None and not now.cut_off):
                 return None
             raise InDoubt(f"{_in_doubt(tool, earlier)}; it is being worked on by {error.holder}") from error
-        finally:
-            if not held:
-                self._runs.let_go(earlier.run)
         if result.outcome == "in_doubt":
             raise InDoubt(f"{_in_doubt(tool, earlier)} ({result.text})")
         return _received(result, attempt, f"answered by an equal call that was begun before ({earlier.where})")
@@ -198,24 +210,35 @@ class EarlierEffects:
             may_be_same = not (earlier.finished or is_same_run or await self._runs.is_live(earlier.run))
         if not may_be_same or settled.outcome != "ok" or settled.result is None:
             return None
-        assert attempt.effect is not None
-        if attempt.effect in attempt.recorder.ledger.repeated:
+        if not (caller and caller.key) and _was_given(attempt, tool):
+            attempt.again = True
             return None
-        attempt.recorder.ledger.repeated.add(attempt.effect)
         at = datetime.fromtimestamp(settled.at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         note = f"not run again: this is the result of an equal call at {at} ({earlier.where}); if it is wanted again,"
         return _received(settled.result, attempt, f"{note} call it again and a person is asked")
 
-    def why_again(self, attempt: CallAttempt) -> str:
-        """Why a person must give their word for an effect that was answered by an earlier one in this run."""
-        if attempt.effect is None or attempt.effect not in attempt.recorder.ledger.repeated:
-            return ""
-        return "an equal call was made a short time ago and its result was given; is it wanted again, on purpose?"
 
 
 def question_identity(attempt: CallAttempt) -> bytes | None:
     """The identity of the question about a call, where the journal finds effects."""
     return None if attempt.effect is None else attempt.effect + _QUESTION
+
+
+def _was_given(attempt: CallAttempt, tool: Tool) -> bool:
+    """Whether this run got an earlier result in place of this effect before, as far as its record tells."""
+    wanted = _recorded_identity(tool, attempt.arguments)
+    for written in attempt.recorder.ledger.answered_unrun.get(tool.scoped_name, ()):
+        try:
+            arguments, _ = read_arguments(ToolCall("", tool.name, written), tool, lenient=True)
+        except InvalidArguments:  # it was erased, or a mask stands where something else must
+            return True
+        if _recorded_identity(tool, arguments) == wanted:
+            return True
+    return False
+
+
+def _recorded_identity(tool: Tool, arguments: dict[str, Any]) -> bytes:
+    return canonical_json(redact(tool.masked(_telling(tool, arguments))))
 
 
 def _received(result: ToolResult, attempt: CallAttempt, note: str) -> ToolResult:

@@ -37,7 +37,7 @@ from handrail.execute.confirm import CallConfirmer, DeferAll
 from handrail.execute.dedupe.create import create_deduplicator
 from handrail.execute.dedupe.matching import Deduplicator
 from handrail.execute.dedupe.reuse import CallReuse
-from handrail.execute.effects import EarlierEffects, EffectOverlap, question_identity
+from handrail.execute.effects import WHY_AGAIN, EarlierEffects, EffectOverlap, question_identity
 from handrail.execute.isolation.handler_target import check_isolation
 from handrail.execute.performer import CallPerformer
 from handrail.execute.policy import Policy, ScopeAuthoriser, is_untrusted_result, why_confirm_after_untrusted
@@ -238,7 +238,7 @@ class Executor(ClosedOnExit):
             if (earlier := await self._effects.answer(attempt, tool)) is not None:
                 return earlier
             untrusted = why_confirm_after_untrusted(tool, attempt.recorder.ledger, self.policy.after_untrusted)
-            why = "; ".join(filter(None, (self._effects.why_again(attempt), untrusted)))
+            why = "; ".join(filter(None, (WHY_AGAIN if attempt.again else "", untrusted)))
             if attempt.grant is None and (why or self.policy.confirm_side_effects):
                 warnings += await self._confirm(attempt, tool, why)
                 if attempt.arguments != arguments and (earlier := await self._effects.answer(attempt, tool)):

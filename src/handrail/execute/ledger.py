@@ -25,6 +25,7 @@ from handrail.core.confirmation import grant_binding
 from handrail.core.errors import ToolError
 from handrail.core.events import (
     CallAmended,
+    CallAsked,
     CallIntended,
     CallSettled,
     ConfirmationAnswered,
@@ -70,8 +71,9 @@ class CallLedger:
         """Tool definitions that people were asked about, by digest."""
         self._approved: dict[str, str] = {}
         """The digest of the definition under which a tool was last allowed to run."""
-        self.repeated: set[bytes] = set()
-        """Side effects that were asked for in this run and answered by the result of an earlier call."""
+        self.answered_unrun: dict[str, list[Any]] = {}
+        """The arguments of calls that were answered by the result of another one, by tool, as the record has them."""
+        self._asked_unrun: dict[str, Any] = {}
         self.untrusted: set[str] = set()
         """The tools and other sources whose words from outside this run has read."""
         self.before: dict[str, CallIntended] = {}
@@ -92,7 +94,13 @@ class CallLedger:
                 self.open[event.call_id] = event
                 if event.grant is not None:
                     self._used.add(event.grant)
+            case CallAsked():
+                self._asked_unrun[event.call_id] = event.arguments
             case CallSettled():
+                if event.call_id in self._asked_unrun:
+                    arguments = self._asked_unrun.pop(event.call_id)
+                    if event.outcome == "ok":
+                        self.answered_unrun.setdefault(event.tool, []).append(arguments)
                 self.known(event.call_id)
                 self._keep(event.result or _erased(event))
                 if event.result is None:  # what was erased may have come from anywhere

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from weakref import WeakValueDictionary
 
 from handrail.core.context import Context
@@ -33,6 +35,8 @@ class RunRecords:
         self._clock = clock
         self._new_id = new_id
         self._ledgers: dict[str, CallLedger] = {}
+        self._taken_up: Counter[str] = Counter()
+        """Runs that are worked on only to settle calls that were left in them, and by how many at this moment."""
         self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """One for each run that is being opened: a long record keeps no other run waiting."""
 
@@ -70,6 +74,25 @@ class RunRecords:
     def holds(self, run: str) -> bool:
         """Whether it works on this run now, so that nobody else does."""
         return run in self._ledgers
+
+    def is_under_way(self, run: str) -> bool:
+        """Whether it works on this run for the run's own sake, and not only to settle what was left in it."""
+        return run in self._ledgers and run not in self._taken_up
+
+    @contextmanager
+    def taking_up(self, run: str) -> Iterator[None]:
+        """Settle a call that was left in a run; the last one who does lets the run go, unless it is under way."""
+        if self.is_under_way(run):
+            yield
+            return
+        self._taken_up[run] += 1
+        try:
+            yield
+        finally:
+            self._taken_up[run] -= 1
+            if not self._taken_up[run]:
+                del self._taken_up[run]
+                self.let_go(run)
 
     async def is_live(self, run: str) -> bool:
         """Whether somebody works on this run now, here or in another process."""
