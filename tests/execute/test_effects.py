@@ -14,7 +14,7 @@ import pytest
 from handrail import Context, Executor, Principal, ToolCall, ToolResult, tool
 from handrail.confirm import Confirmation, Decision, Defer
 from handrail.core.context import RepeatingCaller
-from handrail.errors import InvalidDefinition
+from handrail.errors import InDoubt, InvalidDefinition
 from handrail.execute.policy import Policy
 from handrail.journal import JournalReader, SqliteJournal, answer
 from handrail.journal.answering import settle
@@ -407,3 +407,38 @@ async def test_who_got_the_first_result_is_asked_also_when_their_run_was_resumed
     assert "not run again" in given.warnings[-1]
     assert "again, on purpose" in asked[0].why
     assert again.text == "paid 5 to ada (2)"
+
+
+class LossyBank(Bank):
+    """Its line breaks after each payment, or before it: nobody here knows."""
+
+    pays = True
+
+    def tools(self, **options: Any) -> list[Any]:
+        @tool(side_effects=True, **options)
+        async def pay(to: str, amount: int) -> str:
+            if self.pays:
+                self.paid.append((to, amount))
+            if self.cut_off:
+                raise InDoubt("the line broke; whether it took effect is not known")
+            return f"paid {amount} to {to} ({len(self.paid)})"
+
+        return [pay]
+
+
+@pytest.mark.parametrize("may_repeat", [True, False])
+@pytest.mark.parametrize("paid", [True, False])
+async def test_a_person_settles_an_effect_in_doubt_while_the_program_goes_on(
+    path: Path, may_repeat: bool, paid: bool
+) -> None:
+    bank = LossyBank()
+    bank.cut_off, bank.pays = True, paid
+    async with process(path, bank) as program:
+        doubtful = await program("run_1", "call_1", may_repeat=may_repeat)
+        bank.cut_off, bank.pays = False, True
+        assert (doubtful.outcome, doubtful.text.count("handrail confirm settle run_1 call_1")) == ("in_doubt", 1)
+        found = ToolResult("call_1", "pay", "it was paid" if paid else "not run", "ok" if paid else "cancelled")
+        await settle(path, "run_1", "pay", found, clock=bank.clock)
+        again = await program("run_1", "call_2", may_repeat=may_repeat)
+    assert again.text == ("it was paid" if paid else "paid 5 to ada (1)")
+    assert bank.paid == [("ada", 5)]

@@ -63,7 +63,7 @@ async def test_what_code_calls_is_on_record_under_keys_of_their_order(kind: str)
         ("c1.2/b/1", "write_note"),
         ("c1.3", "write_note"),
     ]
-    below = [each.call_id for each in journal.events if isinstance(each, CallIntended) and each.run == f"{RUN}.c1.2"]
+    below = [each.call_id for each in journal.events if isinstance(each, CallIntended) and each.run == f"{RUN}.c1~12"]
     assert below == ["a", "b"]
 
 

@@ -107,6 +107,11 @@ class EarlierCall(Struct, frozen=True):
         allowed = self.answer is None or self.answer.decision == "allow"
         return self.asked is not None and self.intended is None and self.settled is None and allowed
 
+    def is_before(self, moment: int) -> bool:
+        """Whether it was begun, or asked about, before a moment in milliseconds since 1970."""
+        began = self.intended or self.asked
+        return began is not None and began.at < moment
+
     @property
     def where(self) -> str:
         return f"run {self.run}, call {self.id}"
@@ -159,11 +164,13 @@ class EarlierEffects:
     async def _answer_by(self, earlier: EarlierCall, attempt: CallAttempt, tool: Tool) -> ToolResult | None:
         if earlier.settled is not None and earlier.intended is not None:
             return await self._result_of(earlier, earlier.settled, attempt, tool)
+        caller = attempt.context.repeating
         if earlier.run == attempt.recorder.run:
             if earlier.is_open and earlier.id in attempt.recorder.ledger.before:
                 raise InDoubt(_in_doubt(tool, earlier))
-            return None  # it runs or waits at this moment: whoever asked for it asked twice
-        may_be_same = earlier.is_open or (earlier.waits and attempt.context.repeating is not None)
+            if caller is None or not earlier.is_before(caller.since):
+                return None  # it runs or waits at this moment: whoever asked for it asked twice
+        may_be_same = earlier.is_open or (earlier.waits and caller is not None)
         return await self._take_up(earlier, attempt, tool) if may_be_same else None
 
     async def _take_up(self, earlier: EarlierCall, attempt: CallAttempt, tool: Tool) -> ToolResult | None:
@@ -204,7 +211,9 @@ class EarlierEffects:
             return None
         if isinstance(settled, CallSettled) and settled.outcome in _DOUBTFUL and caller is not None:
             raise InDoubt(_in_doubt(tool, earlier))
-        if caller is not None:
+        if isinstance(settled, CallAmended):
+            may_be_same = True  # a person found it out, and whoever asked for it was only told that nobody knew
+        elif caller is not None:
             may_be_same = settled.at < caller.since or bool(caller.key)
         else:
             may_be_same = not (earlier.finished or is_same_run or await self._runs.is_live(earlier.run))
@@ -216,7 +225,6 @@ class EarlierEffects:
         at = datetime.fromtimestamp(settled.at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         note = f"not run again: this is the result of an equal call at {at} ({earlier.where}); if it is wanted again,"
         return _received(settled.result, attempt, f"{note} call it again and a person is asked")
-
 
 
 def question_identity(attempt: CallAttempt) -> bytes | None:

@@ -56,6 +56,11 @@ class RunRecorder:
         return self._journal is None and self._emit is ignore_event
 
     @property
+    def is_recorded(self) -> bool:
+        """Whether there is a journal."""
+        return self._journal is not None
+
+    @property
     def listener(self) -> Emit:
         """Who is told of what happens, besides the record."""
         return self._emit

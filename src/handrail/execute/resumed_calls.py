@@ -61,7 +61,7 @@ async def reconcile_call(attempt: CallAttempt, policy: Policy) -> Output | None:
         attempt.grant = _still_good(begun, attempt, tool)
         return None
     if tool.reconcile is None:
-        raise InDoubt(_words(tool.name, "whether it took effect is not known"))
+        raise InDoubt(_words(attempt, "whether it took effect is not known"))
     invocation = Invocation(attempt.call, attempt.arguments, attempt.context, begun.key)
     try:
         found = await asyncio.wait_for(_asked(tool.reconcile, invocation), tool.definition.timeout or policy.timeout)
@@ -71,9 +71,9 @@ async def reconcile_call(attempt: CallAttempt, policy: Policy) -> Output | None:
             return None
         return normalise_output(found, "arguments")
     except ToolError as error:
-        raise InDoubt(_words(tool.name, error.message)) from error
+        raise InDoubt(_words(attempt, error.message)) from error
     except Exception as error:
-        raise InDoubt(_words(tool.name, f"finding out failed ({describe_exception(error)})")) from error
+        raise InDoubt(_words(attempt, f"finding out failed ({describe_exception(error)})")) from error
 
 
 def _take_edited(begun: CallIntended, attempt: CallAttempt) -> None:
@@ -85,7 +85,7 @@ def _take_edited(begun: CallIntended, attempt: CallAttempt) -> None:
     if not attempt.recorder.ledger.was_edited(begun):
         return
     if begun.arguments is None or MASK.encode() in canonical_json(begun.arguments):
-        raise InDoubt(_words(begun.tool, "the arguments that a person gave it are not on record"))
+        raise InDoubt(_words(attempt, "the arguments that a person gave it are not on record"))
     attempt.take(begun.arguments)
 
 
@@ -101,14 +101,17 @@ def _still_good(begun: CallIntended, attempt: CallAttempt, tool: Tool) -> str | 
 
 
 def honest_result(attempt: CallAttempt, result: ToolResult) -> ToolResult:
-    """The same result, unless it would say of a call that it did nothing, and it may have run before."""
+    """The same result, unless it would say of a call that it did nothing, and it may have run before; what is in doubt
+    says how it is settled."""
     ledger = attempt.recorder.ledger
+    if attempt.ran and result.outcome == "in_doubt" and attempt.recorder.is_recorded:
+        return replace(result, content=f"{result.text}; {_way_to_settle(attempt)}")
     unknown = attempt.call.id in ledger.unknown and not attempt.ran
     if result.is_error and not attempt.ran and attempt.call.id in ledger.open and _begins_runs(attempt):
         return replace(result, content=f"{result.text}; {_BEGUN}")
     if not unknown or result.outcome in ("ok", "in_doubt", "needs_confirmation"):
         return result
-    return attempt.refused(InDoubt(_words(attempt.call.name, f"whether it took effect is not known ({result.text})")))
+    return attempt.refused(InDoubt(_words(attempt, f"whether it took effect is not known ({result.text})")))
 
 
 _BEGUN = "but it had been begun before, and what was done then stays done"
@@ -126,5 +129,12 @@ async def _asked(reconcile: Any, invocation: Invocation) -> Any:
     return await found if inspect.isawaitable(found) else found
 
 
-def _words(tool: str, why: str) -> str:
-    return f"{tool!r} was begun, its outcome is not on record, and {why}; do not repeat it, ask a person to check"
+def _words(attempt: CallAttempt, why: str) -> str:
+    return (
+        f"{attempt.call.name!r} was begun, its outcome is not on record, and {why}; do not repeat it:"
+        f" {_way_to_settle(attempt)}"
+    )
+
+
+def _way_to_settle(attempt: CallAttempt) -> str:
+    return f"ask a person to check, and to say so: handrail confirm settle {attempt.recorder.run} {attempt.call.id}"

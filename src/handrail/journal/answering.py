@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from handrail.core.calls import ToolResult
-from handrail.core.errors import UsageError
+from handrail.core.errors import LeaseHeld, UsageError
 from handrail.core.events import CallAmended, ConfirmationAnswered, ConfirmationRequested
 from handrail.core.ports import Clock, SystemClock
 from handrail.journal.journal import SqliteJournal
@@ -44,7 +44,7 @@ async def settle(path: Path, run: str, tool: str, result: ToolResult, *, clock: 
 
     Raises:
         UsageError: The call is not in doubt, or not any more.
-        LeaseHeld: A program works on the run, so the call may yet end by itself.
+        LeaseHeld: A program works on the run and has not answered the call, so it may yet end by itself.
         JournalError: It could not be written.
     """
     said = CallAmended(
@@ -57,13 +57,20 @@ async def settle(path: Path, run: str, tool: str, result: ToolResult, *, clock: 
         result=result,
     )
     async with await SqliteJournal.open(path) as journal:
-        lease = await journal.lease(run)
+        lease = held = None
+        try:
+            lease = await journal.lease(run)
+        except LeaseHeld as error:
+            held = error
         try:
             with JournalReader(path) as reader:
                 found = reader.find_call(result.tool_call_id, run)
             if found is None or not found.in_doubt:
                 raise UsageError(f"call {result.tool_call_id!r} is not in doubt; see: handrail proof show {run}")
+            if held is not None and found.answer is None:
+                raise held
             await journal.append(said, durable=True)
         finally:
-            lease.release()
+            if lease is not None:
+                lease.release()
     return said

@@ -29,11 +29,13 @@ def caller_of(request: Request) -> McpCaller:
     params = request.session.client_params
     token = get_access_token()
     headers = getattr(request.request, "headers", None)
+    address = getattr(request.request, "client", None)
     return McpCaller(
         protocol=request.protocol_version,
         client="" if params is None else params.client_info.name[:_LONGEST_NAME],
         version="" if params is None else params.client_info.version[:_LONGEST_NAME],
         session=connection_of(request).session_id,
+        connection="" if address is None else f"{address.host}:{address.port}",
         subject=None if token is None else token.subject or token.client_id,
         headers={} if headers is None else dict(headers),
         local=request.request is None,

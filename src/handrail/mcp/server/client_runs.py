@@ -46,6 +46,8 @@ class ClientRuns:
         self._open = BoundedMemory[tuple[str, str], _ClientRun](
             OPEN, on_forget=lambda where, run: self._left.add(run.id)
         )
+        self._connected = BoundedMemory[tuple[str, str], int](_REMEMBERED)
+        """When each connection of a client without a session was first used for a call, by its owner."""
         self._left: set[str] = set()
         """Runs that get no new calls, and are not yet ended."""
         self._under_way: Counter[str] = Counter()
@@ -64,7 +66,14 @@ class ClientRuns:
         return self._waiting.get(same) or (self._current(caller, owner, tools), self._new_id("call"))
 
     def since(self, caller: McpCaller, owner: str) -> int:
-        """When the conversation began that a call belongs to, in milliseconds since 1970."""
+        """When the conversation began that a call belongs to, in milliseconds since 1970.
+
+        Nothing tells whether a client without a session was restarted but that it connects anew.
+        """
+        if caller.session is None and not caller.local:
+            where = owner, caller.connection
+            since = self._connected[where] = self._connected.get(where) or self._now()
+            return since
         run = self._open.get(_where(caller, owner))
         return self._now() if run is None else run.since
 

@@ -30,6 +30,8 @@ class McpCaller(Struct, frozen=True, kw_only=True):
     version: str = ""
     session: str | None = None
     """Of a client that shook hands over HTTP."""
+    connection: str = ""
+    """The address and port from which it connected, over HTTP."""
     subject: str | None = None
     """Of a token that the transport has checked."""
     headers: Mapping[str, str] = {}
