@@ -114,6 +114,8 @@ def make_server(config: Config, name: str, settings: McpSettings, around: GroupC
         "prefix": settings.prefix,
         "only": settings.only,
         "hints": settings.hints,
+        "effect_keys": settings.effect_keys,
+        "repeat_windows": settings.repeat_windows,
         "required": settings.required,
         "defaults": settings.defaults,
         "bounds": settings.bounds,

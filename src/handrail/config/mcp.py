@@ -54,6 +54,10 @@ class McpSettings:
     """The tools that are taken from it; None is all."""
     hints: bool = True
     """Whether it is believed what it says of side effects."""
+    effect_keys: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    """The arguments that say which effect a call of a tool is, by the name that the server gives the tool."""
+    repeat_windows: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    """The seconds for which an equal call of a restarted client is answered by the first one, likewise."""
     era: Era = "auto"
     new_tools: NewTools = "hold"
     """What becomes of a tool that it did not have when it was approved."""
@@ -194,7 +198,7 @@ _ADDRESS = ("url", "headers", "oauth")
 _KEYS = (
     *_PROGRAM,
     *_ADDRESS,
-    *("enabled", "required", "prefix", "only", "hints", "era", "new_tools", "sampling"),
+    *("enabled", "required", "prefix", "only", "hints", "era", "new_tools", "sampling", "tools"),
     *("timeout", "max_retries", "max_output", "max_message", "start_timeout"),
 )
 _OAUTH: Kinds = {
@@ -281,6 +285,9 @@ def _server(name: str, facts: TomlTable) -> McpSettings:
     if not NAME.fullmatch(name):
         raise facts.place.error("the name of a server has 1 to 64 of A-Z a-z 0-9 _ - and begins with a letter or digit")
     facts.only(_KEYS)
+    tools = facts.tables("tools")
+    for each in tools.values():
+        each.only(("effect_key", "repeat_window"))
     return McpSettings(
         endpoint=_endpoint(facts),
         enabled=facts.flag("enabled") is not False,
@@ -288,6 +295,8 @@ def _server(name: str, facts: TomlTable) -> McpSettings:
         prefix=_prefix(facts),
         only=facts.texts("only"),
         hints=facts.flag("hints") is not False,
+        effect_keys={name: key for name, each in tools.items() if (key := each.texts("effect_key")) is not None},
+        repeat_windows={name: most for name, each in tools.items() if (most := each.seconds("repeat_window"))},
         era=cast(Era, facts.choice("era", get_args(Era)) or "auto"),
         new_tools=cast(NewTools, facts.choice("new_tools", get_args(NewTools)) or "hold"),
         sampling=facts.text("sampling"),

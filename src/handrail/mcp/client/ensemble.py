@@ -255,7 +255,14 @@ class McpEnsemble(Ensemble):
 
         structured = definition.output_schema is not None
         handler = RemoteCall(self, remote.name, digest, reusable=definition.reusable, structured=structured)
-        return self.defaults.applied(Tool(definition, handler, style="invocation"), self.name)
+        tool = Tool(
+            definition,
+            handler,
+            style="invocation",
+            effect_key=self._terms.effect_keys.get(remote.name),
+            repeat_window=self._terms.repeat_windows.get(remote.name),
+        )
+        return self.defaults.applied(tool, self.name)
 
     def _swap(self, found: McpToolCatalogue) -> None:
         gone = {tool.name for tool in self._catalogue.tools.values()}

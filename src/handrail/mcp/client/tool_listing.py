@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import starmap
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -117,6 +117,10 @@ class McpToolTerms:
     """Whether the server is believed what it says about its tools."""
     pins: Pins | None = None
     """What a person has taken of them; None takes whatever there is."""
+    effect_keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The arguments that say which effect a call is, by the server's name of the tool."""
+    repeat_windows: Mapping[str, float] = field(default_factory=dict)
+    """The `repeat_window` of tools, by the server's name."""
 
     def wants(self, name: str) -> bool:
         return self.only is None or any(fnmatchcase(name, pattern) for pattern in self.only)
@@ -195,6 +199,9 @@ def _sift(
     for pattern in terms.only or ():
         if not any(fnmatchcase(name, pattern) for name in count):
             held[pattern] = "it is asked for, and the server does not list it"
+    for name in (*terms.effect_keys, *terms.repeat_windows):
+        if name not in count:
+            held[name] = "its effects are described, and the server does not list it"
     return {tool.name: tool for tool in wanted if isinstance(tool, RemoteTool) and tool.name not in held}, held
 
 
