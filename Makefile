@@ -1,6 +1,6 @@
 # Each target sets up what it needs. `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help demo test tests lint check checks quick pythons bench conformance fuzz soak suite site pictures format clean ask
+.PHONY: help demo test tests lint check checks quick pythons bench conformance fuzz reliability soak suite site pictures format clean ask
 PY := .venv/bin/python
 # Where the environment forbids it, every one of some thousand Pythons that the tests start would compile all it imports.
 unexport PYTHONDONTWRITEBYTECODE
@@ -70,6 +70,9 @@ conformance: suite  ## the official MCP suite against our server and our client,
 
 fuzz: suite  ## hostile bytes into every reader, for a minute each (FUZZ=seconds)
 	@$(PY) -m fuzz --seconds $(or $(FUZZ),60)
+
+reliability: suite  ## one payment through every door, killed with SIGKILL at every step: the table of docs/reliability.md
+	@$(PY) -m reliability
 
 soak: suite  ## what takes long: crashes, kills, thousands of turns and calls, fuzzing
 	@$(PY) -m soak

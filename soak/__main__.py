@@ -57,6 +57,11 @@ JOBS: dict[str, tuple[str, Job, Job]] = {
         lambda: command(*PYTEST, DIALOGUES, HANDRAIL_DIALOGUES="all"),
         lambda: command(*PYTEST, DIALOGUES, "-k", "over_a_hundred"),
     ),
+    "payments": (
+        "one payment through every door, killed at every step",
+        lambda: command("-m", "reliability"),
+        lambda: command("-m", "reliability", "--quick", "loop"),
+    ),
     "properties": (
         "every property of the tests on new examples",
         lambda: command(*PYTEST, "-n", "auto", "-m", "hypothesis", "tests", HYPOTHESIS_PROFILE="explore"),

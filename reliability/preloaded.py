@@ -1,0 +1,3 @@
+"""What every process of the table imports, imported once before they are forked. Nothing here may start a thread."""
+
+from __future__ import annotations

@@ -1,0 +1,22 @@
+"""The rows of the table, by name: where each is, and of which class. A new one is a file here and a line in ROWS."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import cast
+
+from reliability.sweep import Row
+
+ROWS = {
+    # name       module below reliability.rows, and the row in it
+    "loop": ("our_loop", "LOOP"),
+}
+
+
+def row_named(name: str) -> Row:
+    """
+    Raises:
+        ImportError: What the row needs is not installed.
+    """
+    module, row = ROWS[name]
+    return cast(Row, getattr(import_module(f"reliability.rows.{module}"), row))
