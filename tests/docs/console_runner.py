@@ -21,6 +21,8 @@ import pytest
 from tests.docs.pages import Block, Page, matches
 
 WANTED = "<!-- the console is typed -->"
+OWN_HOME = "<!-- the console has a home of its own -->"
+"""For a page whose commands change files of other programs in the home folder of a person."""
 PORT = "8420"
 PATIENCE = 60
 _AT = re.compile(r"Serving at http://127\.0\.0\.1:(\d+)")
@@ -59,10 +61,13 @@ class Terminal:
 
     def _how(self, command: str) -> dict[str, object]:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        state = {"XDG_STATE_HOME": str(self._folder / "state")}
+        if OWN_HOME in self._page.prose:
+            state |= {"HOME": str(self._folder), "XDG_CONFIG_HOME": str(self._folder / "config")}
         return {
             "args": ["bash", "-c", f"exec {self.here(command)}" if " > " not in command else self.here(command)],
             "cwd": self._folder,
-            "env": {**os.environ, "PATH": path, "XDG_STATE_HOME": str(self._folder / "state")},
+            "env": {**os.environ, "PATH": path, **state},
             "stdin": subprocess.DEVNULL,
             "stdout": subprocess.PIPE,
             "stderr": subprocess.STDOUT,

@@ -39,7 +39,8 @@ def run_page(page: Page, folder: Path, patch: pytest.MonkeyPatch) -> None:
             if block.not_run is not None:
                 continue
             if block.file is not None:
-                _write(folder / block.file, here.text)
+                # JSON has no comments: the line that names the file is no part of it.
+                _write(folder / block.file, here.text.partition("\n")[2] if block.language == "json" else here.text)
             elif block.language == "python":
                 _compare(page, block, after, _run(page, here, session, runner))
             elif block.language == "console" and terminal is not None:

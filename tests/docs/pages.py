@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 _OPEN = re.compile(r"^( *)(```+)(\w*)\s*$")
 _NOT_RUN = re.compile(r"<!-- not run: (?P<reason>.+?) -->")
 _LINK = re.compile(r"(?<!!)\[[^\]]+\]\((?P<target>[^)\s]+)\)")
-_FILE_NAME = re.compile(r"^# (?P<path>[\w./-]+\.(?:py|toml))\n")
+_FILE_NAME = re.compile(r"^(?:#|//) (?P<path>[\w./-]+\.(?:py|toml|json))\n")
 _CODE = re.compile(r"`[^`\n]+`")
 
 
@@ -32,7 +32,7 @@ class Block:
     def file(self) -> str | None:
         """The file that the block is, if its first line names one."""
         found = _FILE_NAME.match(self.text)
-        return found["path"] if found and self.language in ("python", "toml") else None
+        return found["path"] if found and self.language in ("python", "toml", "json") else None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
