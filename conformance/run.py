@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from conformance.suite import CLIENT, ROOT, Role, Scenario, Score, Set, run, scenarios
+from conformance.suite import ROOT, Role, Scenario, Score, Set, run, scenarios
 
 _AT_ONCE = 2
 """More, and clients on a small machine come too late for the suite."""
@@ -21,15 +21,13 @@ def chosen(role: Role, groups: Sequence[Set], only: str = "") -> list[Scenario]:
     return [scenario for group in groups for scenario in scenarios(role, group) if only in scenario.name]
 
 
-def run_all(
-    wanted: Sequence[Scenario], note: Callable[[Score], None] = lambda score: None, *, client: str = CLIENT
-) -> list[Score]:
+def run_all(wanted: Sequence[Scenario], note: Callable[[Score], None]) -> list[Score]:
     """Run them, in the order given; the server, where one is needed, is started once per set."""
     scores: list[Score] = []
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         for part in _by_set(wanted):
             with _target(part[0]) as url:
-                for score in pool.map(lambda scenario: run(scenario, url=url, client=client), part):
+                for score in pool.map(lambda scenario: run(scenario, url=url), part):
                     note(score)
                     scores.append(score)
     return scores

@@ -97,16 +97,19 @@ def run(scenario: Scenario, *, url: str = "", client: str = CLIENT) -> Score:
     return _judged(scenario, done, checks, time.monotonic() - began)
 
 
-def run_together(revision: Set, url: str) -> list[Score]:
-    """Everything of a revision that concerns a server, its extensions included, by one program, one after the other.
+def run_together(role: Role, revision: Set, target: str) -> list[Score]:
+    """Everything of a revision that concerns a server or a client, its extensions included, by one program: with a
+    server's address one scenario after the other, with a client's command all at once.
 
-    It is quicker. A program that ends badly counts against every scenario.
+    It is quicker. A program that ends badly counts against every scenario; how clients end the suite does not look at.
     """
-    wanted = [*scenarios("server", revision), *(scenarios("server", "tasks") if revision == _MODERN else ())]
+    wanted = [*scenarios(role, revision), *(scenarios(role, "tasks") if revision == _MODERN else ())]
+    asked = ["--url", target] if role == "server" else ["--command", target, "--timeout", str(int(_SLOWEST * 2000))]
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="conformance-") as folder:
-        done = _suite("server", "--url", url, "--requirements", revision, "-o", folder, patience=_SLOWEST * 3)
-        found = {each: list(Path(folder).glob(f"server-{each.name}-20*/checks.json")) for each in wanted}
+        done = _suite(role, *asked, "--requirements", revision, "-o", folder, patience=_SLOWEST * 3)
+        prefix = "server-" if role == "server" else ""
+        found = {each: list(Path(folder).glob(f"{prefix}{each.name}-20*/checks.json")) for each in wanted}
         checks = {
             each: [check for file in files for check in json.loads(file.read_bytes())] for each, files in found.items()
         }

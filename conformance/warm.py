@@ -10,13 +10,15 @@ import contextlib
 import importlib
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+_AT_ONCE = 2
+"""However many the suite starts: on a small machine they would take too long for their own patience."""
 _LENGTH = 8
 _LOADED = ("conformance.client", "handrail.mcp.client.connection", "handrail.mcp.client.oauth")
 """Not by who knocks: that must be quick."""
@@ -37,22 +39,25 @@ def wait_for_clients(path: str) -> None:
     """Until this process is ended."""
     for each in _LOADED:
         importlib.import_module(each)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen()
         sys.stdout.write("ready\n")
         sys.stdout.flush()
+        running = 0
         while True:
             door, _ = listener.accept()
+            if running == _AT_ONCE:
+                os.wait()
+                running -= 1
             if os.fork() == 0:
                 listener.close()
-                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                _run(door)
+                _run(door, path)
             door.close()
+            running += 1
 
 
-def _run(door: socket.socket) -> None:
+def _run(door: socket.socket, path: str) -> None:
     status = 1
     try:
         length, outputs, _, _ = socket.recv_fds(door, _LENGTH, 2)
@@ -68,13 +73,32 @@ def _run(door: socket.socket) -> None:
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
+        with open(f"{path}.ended", "a") as ended:
+            ended.write(f"{status} {os.environ.get('MCP_CONFORMANCE_SCENARIO', '')}\n")
         door.sendall(bytes([status]))
         os._exit(status)
 
 
+@dataclass(frozen=True, slots=True)
+class WarmClient:
+    path: str
+
+    @property
+    def command(self) -> str:
+        """What the suite is to start for a client."""
+        return f"{sys.executable} -I -S {__file__} {self.path}"
+
+    def ended(self) -> dict[str, int]:
+        """How the client of each scenario ended: if there were several, the worst."""
+        found: dict[str, int] = {}
+        with open(f"{self.path}.ended") as file:
+            for status, scenario in map(str.split, file):
+                found[scenario] = max(int(status), found.get(scenario, 0))
+        return found
+
+
 @contextlib.contextmanager
-def warm_client() -> Iterator[str]:
-    """The command that the suite is to start for a client."""
+def warm_client() -> Iterator[WarmClient]:
     with tempfile.TemporaryDirectory(prefix="conformance-") as folder:
         path = f"{folder}/door"
         words = f"from conformance.warm import wait_for_clients; wait_for_clients({path!r})"
@@ -84,7 +108,7 @@ def warm_client() -> Iterator[str]:
                 assert process.stdout is not None
                 if process.stdout.readline() != b"ready\n":
                     raise RuntimeError("the process that clients are forked from did not start")
-                yield f"{sys.executable} -I -S {__file__} {path}"
+                yield WarmClient(path)
             finally:
                 os.killpg(process.pid, 9)
 

@@ -1,6 +1,6 @@
 """The official suite, against our fixture server and with our fixture client.
 
-To be quick, the server's scenarios of a revision share a process here, and its clients are forks of one; `make
+To be quick, the scenarios of a revision share a process here, and its clients are forks of one; `make
 conformance` gives each its own.
 """
 
@@ -14,11 +14,24 @@ from pathlib import Path
 import pytest
 
 from conformance.report import BEGIN, END, PAGE, line, table, write
-from conformance.run import chosen, fixture_server, run_all
+from conformance.run import fixture_server
 from conformance.suite import HOLLOW, SETS, Role, Scenario, Score, Set, run, run_together, scenarios
 from conformance.warm import warm_client
 
 ROLES: tuple[Role, ...] = ("server", "client")
+REFUSED = {
+    "2025-11-25": {"auth/scope-retry-limit"},
+    "2026-07-28": {
+        "auth/iss-normalized",
+        "auth/iss-supported-missing",
+        "auth/iss-unexpected",
+        "auth/iss-wrong-issuer",
+        "auth/metadata-issuer-mismatch",
+        "auth/resource-mismatch",
+        "auth/scope-retry-limit",
+    },
+}
+"""The scenarios whose server does what a client must refuse: ours ends with an error. In all others it ends well."""
 
 
 def shortcomings(scores: list[Score]) -> list[str]:
@@ -30,7 +43,7 @@ def shortcomings(scores: list[Score]) -> list[str]:
 @pytest.mark.parametrize(("revision", "count"), [("2025-11-25", 30), ("2026-07-28", 37 + 10)])
 def test_the_server_passes_every_scenario(revision: Set, count: int) -> None:
     with fixture_server() as url:
-        scores = run_together(revision, url)
+        scores = run_together("server", revision, url)
     assert len(scores) == count
     assert shortcomings(scores) == []
     assert {score.scenario.name for score in scores if score.hollow} == (HOLLOW if revision == "2026-07-28" else set())
@@ -41,9 +54,11 @@ def test_the_server_passes_every_scenario(revision: Set, count: int) -> None:
 @pytest.mark.parametrize(("revision", "count"), [("2025-11-25", 18), ("2026-07-28", 32)])
 def test_the_client_passes_every_scenario(revision: Set, count: int) -> None:
     with warm_client() as client:
-        scores = run_all(chosen("client", [revision]), client=client)
+        scores = run_together("client", revision, client.command)
+        ended = client.ended()
     assert len(scores) == count
     assert shortcomings(scores) == []
+    assert {score.scenario.name for score in scores if ended[score.scenario.name]} == REFUSED[revision]
 
 
 def test_every_scenario_that_a_revision_asks_for_is_known() -> None:
