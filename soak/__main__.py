@@ -18,6 +18,7 @@ from soak.verdict import Verdict, command
 
 SIMULATION = "tests.crash.simulation"
 PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider")
+CALL_KILLS = (*PYTEST, "tests/crash/test_killed_calls.py")
 KILLS = (*PYTEST, "tests/crash/test_killed_cli.py")
 RLM_KILLS = (*PYTEST, "tests/crash/test_killed_rlm.py")
 
@@ -41,6 +42,11 @@ JOBS: dict[str, tuple[str, Job, Job]] = {
         "the same with a real journal",
         lambda: command("-m", SIMULATION, "--seeds", "100", "--steps", "30", "--disk"),
         lambda: command("-m", SIMULATION, "--seeds", "5", "--steps", "5", "--disk"),
+    ),
+    "call kills": (
+        "processes killed while they make calls",
+        lambda: command(*CALL_KILLS, HANDRAIL_KILLS="2000", HANDRAIL_KILLS_SEED=str(time.time_ns())),
+        lambda: command(*CALL_KILLS),
     ),
     "kills": (
         "handrail ask, killed at every point there is",
