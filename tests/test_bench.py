@@ -27,6 +27,7 @@ from bench.turns.report import Row, Weight, table, weight_table
 from bench.turns.server import Connection, Service
 from bench.turns.work import ANSWER, JOBS, Once, Work
 from bench.turns.worker import measured
+from tests.cases import case
 
 Opened = Callable[[Work, str], AbstractAsyncContextManager[Once]]
 
@@ -72,16 +73,18 @@ def offered(body: dict[str, Any]) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("job", SMALL)
-@pytest.mark.parametrize("name", OTHERS)
 async def test_every_contestant_sends_what_the_loop_by_hand_sends(
-    name: str, job: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+    job: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # the journal lies where the bench runs
-    expected, found = await bodies(by_hand.opened, job), await bodies(OTHERS[name], job)
-    assert len(found) == JOBS[job].turns + 1
-    assert list(map(said, found)) == list(map(said, expected))
-    assert list(map(offered, found)) == list(map(offered, expected))
-    assert [body.get("stream", False) for body in found] == [JOBS[job].stream] * len(found)
+    expected = await bodies(by_hand.opened, job)
+    for name, opened in OTHERS.items():
+        with case(name):
+            found = await bodies(opened, job)
+            assert len(found) == JOBS[job].turns + 1
+            assert list(map(said, found)) == list(map(said, expected))
+            assert list(map(offered, found)) == list(map(offered, expected))
+            assert [body.get("stream", False) for body in found] == [JOBS[job].stream] * len(found)
 
 
 async def test_with_tool_search_few_tools_are_offered_and_the_work_is_the_same() -> None:
