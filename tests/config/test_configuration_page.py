@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from handrail.config import load, mcp, network, rlm, standard
+from handrail.config import approval_settings, load, mcp, network, rlm, standard
 
 PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
 
@@ -28,6 +28,7 @@ def keys(heading: str) -> set[str]:
         ("key of `node`", {*network.NODE, *network.NODE_TABLES}),
         ("key of `services`", {*network.SERVICES, *network.SERVICE}),
         ("key of `rlm`", set(rlm.KEYS)),
+        ("key of `approvals`", set(approval_settings.KEYS)),
         ("key of `standard.io`", set(standard.IO)),
         ("key of `standard.summarization`", {*standard.MODEL, *standard.SUMMARIZATION}),
     ],

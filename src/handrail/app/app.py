@@ -36,6 +36,7 @@ from handrail.tools.registry import RegisteredTools
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from handrail.app.approval_webhook import ApprovalWebhook
     from handrail.sessions.llm import LLM
 
 LOOK = 1.0
@@ -279,12 +280,18 @@ async def open_app(
         JournalError: The journal cannot be opened.
     """
     person = person or Person()
-    approving = _AppApprover(ask, wanted.rules, CurrentRules(person.approvals, config.file))
+    webhooks: list[ApprovalWebhook] = []
+    approving = _AppApprover(
+        lambda tools: _telling(ask(tools), webhooks), wanted.rules, CurrentRules(person.approvals, config.file)
+    )
     apps: list[App] = []
     groups = load_groups(config, wanted.tools)  # before anything is made: a mistake in a file leaves no journal
     async with AsyncExitStack() as stack:
         _make_folder(journal)
         opened = await stack.enter_async_context(await SqliteJournal.open(journal))
+        if config.approvals.webhook is not None:
+            webhooks.append(_webhook(config, journal))
+            stack.push_async_callback(webhooks[0].aclose)
         spill = DirectorySpill(journal.parent / "outputs")
         around = GroupContext(person, approving, opened, on_change=lambda: apps[0].changed() if apps else None)
         node = LoadedGroups(config, wanted.tools, around, (read_output_tool(spill),) if wanted.read_on else (), beside)
@@ -295,6 +302,28 @@ async def open_app(
         approving.renew(config, executor.runs.tools_in_use)
         apps.append(App(node, executor, opened, spill, approving, person, tools, adjust))
         yield apps[0]
+
+
+def _webhook(config: Config, journal: Path) -> ApprovalWebhook:
+    """Where questions are posted that nobody here answers.
+
+    Raises:
+        ConfigError: A variable that it needs is not set.
+        JournalError: The key of its links cannot be used.
+    """
+    from handrail.app.approval_webhook import ApprovalWebhook
+    from handrail.journal.approval_links import ApprovalLinks
+
+    links = None if config.approvals.address is None else ApprovalLinks.beside(journal)
+    return ApprovalWebhook(config.approvals, links)
+
+
+def _telling(approver: Approver, webhooks: list[ApprovalWebhook]) -> Approver:
+    if not webhooks:
+        return approver
+    from handrail.app.approval_webhook import TellingApprover
+
+    return TellingApprover(approver, webhooks[0])
 
 
 def _executor(

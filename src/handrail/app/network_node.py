@@ -118,6 +118,10 @@ class NetworkNode:
             page=self.page,
         )
         server.life.on_drain.append(self.on_drain)
+        if self.config.approvals.address is not None:
+            from handrail.node.server.approval_pages import approval_routes
+
+            server = replace(server, pages=approval_routes(self.app.journal.path))
         if not self.config.services.has("llm"):
             return server
         from handrail.node.gateways.openapi import PATHS

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from handrail.config import load, mcp, network, rlm, standard
+from handrail.config import approval_settings, load, mcp, network, rlm, standard
 from handrail.config.mcp import ConverseSettings, ServeSettings
 from handrail.config.setting_kinds import FLAG, Kinds
 from handrail.config.values import Config, LlmSettings
@@ -65,6 +65,8 @@ def _tables() -> Iterable[SettingsTable]:
     made = _defaults(rlm.KEYS, rlm.RlmSettings(), repl, memory_mb=repl.memory_bytes // rlm.MIB)
     yield SettingsTable(path=("rlm",), kinds=rlm.KEYS, defaults=made)
     yield SettingsTable(path=("proof",), kinds=load.PROOF)
+    made = _defaults(approval_settings.KEYS, approval_settings.ApprovalSettings())
+    yield SettingsTable(path=("approvals",), kinds=approval_settings.KEYS, defaults=made)
 
 
 TABLES: tuple[SettingsTable, ...] = tuple(_tables())

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
 
+from handrail.config.approval_settings import read_approvals
 from handrail.config.mcp import McpSettings, ServeSettings, read_serve, read_servers, refuse_secrets
 from handrail.config.network import read_node, read_services
 from handrail.config.rlm import read_rlm
@@ -32,7 +33,7 @@ VARIABLE = "HANDRAIL_CONFIG"
 TOP: Kinds = {"default_model": TEXT, "ensembles": TEXTS, "rules": TEXTS}
 _TABLES = (
     *("models", "llm", "policy", "limits", "offering", "mcp", "standard"),
-    *("serve", "node", "services", "rlm", "proof"),
+    *("serve", "node", "services", "rlm", "proof", "approvals"),
 )
 MODEL: Kinds = {
     "provider": TEXT,
@@ -146,6 +147,7 @@ def read_config(raw: TomlTable, path: Path, environ: Mapping[str, str] = os.envi
         serve=_served(top, models),
         node=read_node(top, path.parent),
         services=read_services(top, path.parent, lambda name: _is_model(name, models)),
+        approvals=read_approvals(top),
         rlm=read_rlm(top, lambda name: _is_model(name, models)),
         journal=_journal(top, path.parent),
     )

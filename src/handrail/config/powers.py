@@ -207,6 +207,8 @@ def _lines(config: Config, folder: Path) -> Iterator[str]:
     yield from _of_serving(config.serve, folder)
     yield from _of_node(config.node)
     yield from _of_services(config.services, folder)
+    if config.approvals.webhook is not None:
+        yield f"post each call that waits for approval, with its arguments, to: {config.approvals.webhook}"
     if config.rlm.environment == "process":
         yield "run code that models write without a sandbox (rlm.environment = 'process')"
     if config.journal is not None and _is_outside(config.journal, folder):

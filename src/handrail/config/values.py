@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from handrail.config.approval_settings import ApprovalSettings
 from handrail.config.mcp import McpSettings, ServeSettings, StandardSettings
 from handrail.config.network import NodeSettings, ServiceSettings
 from handrail.config.rlm import RlmSettings
@@ -84,6 +85,8 @@ class Config:
     rlm: RlmSettings = field(default_factory=RlmSettings)
     """How a context that no window holds is explored."""
     journal: Path | None = None
+    approvals: ApprovalSettings = field(default_factory=ApprovalSettings)
+    """Who is told of a call that waits for a person's word."""
 
     @property
     def policy(self) -> Policy:

@@ -7,45 +7,15 @@ import getpass
 from pathlib import Path
 from typing import Literal
 
-from msgspec import Struct
-
 from handrail.cli import text
 from handrail.cli.ids import resolve_id
 from handrail.cli.output.timeline import ERASED
 from handrail.cli.output.view import CommandView, tell
-from handrail.core.confirmation import grant_binding
 from handrail.core.display import exact_json
-from handrail.core.errors import JournalError, UsageError
+from handrail.core.errors import UsageError
 from handrail.core.events import ConfirmationAnswered, ConfirmationRequested
 from handrail.core.ports import Clock, SystemClock
-from handrail.core.secret_pointers import has_mask_at, holds_mask
-
-Shown = Literal["whole", "masked", "hidden", "erased", "changed"]
-"""How much of the arguments can be shown: `masked` hides only fields that are declared as secret, `hidden` more."""
-
-
-class WaitingQuestion(Struct, frozen=True):
-    """A question that nobody has answered."""
-
-    asked: ConfirmationRequested
-    hides: bool
-    """Whether the record hides a part of the arguments from this user."""
-
-    @property
-    def shown(self) -> Shown:
-        """How far what the record shows is what will run. The grant is bound to a hash of the real arguments."""
-        body, asked = self.asked.asked, self.asked
-        if body is None:
-            return "erased"
-        if self.hides:
-            return "hidden"
-        if asked.binds == grant_binding(
-            body.nonce, asked.run, asked.call_id, asked.tool, body.arguments, body.definition
-        ):
-            return "whole"
-        if has_mask_at(body.arguments, body.secrets):
-            return "masked"
-        return "hidden" if holds_mask(body.arguments) else "changed"
+from handrail.journal.waiting_questions import WaitingQuestion
 
 
 def find(view: CommandView, request: str) -> WaitingQuestion:
@@ -61,10 +31,7 @@ def find(view: CommandView, request: str) -> WaitingQuestion:
             others = f"these do: {', '.join(map(repr, waiting))}" if waiting else "nothing does"
             raise UsageError(f"no request {request!r} waits for an answer; {others}")
         entry = waiting[resolve_id(request, fits, "request")]
-        asked = reader.exact_event(entry)
-        if not isinstance(asked, ConfirmationRequested):
-            raise JournalError(f"the question {request!r} cannot be read; run: handrail proof verify")
-        return WaitingQuestion(asked, reader.hides(entry))
+        return WaitingQuestion.read(reader, entry)
 
 
 def describe(view: CommandView, waiting: WaitingQuestion) -> None:

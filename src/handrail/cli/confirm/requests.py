@@ -64,32 +64,12 @@ def allow(view: CommandView, request: str, by: str | None, yes: bool) -> None:
     """
     question = answers.find(view, request)
     answers.describe(view, question)
-    _refuse_unseen(question)
+    question.refuse_unseen()
     if not yes and sys.stdin.isatty() and not ask("Allow it?"):
         tell("Nothing was answered; the request still waits.")
         raise click.exceptions.Exit(1)
     said = answers.give(view.path, question.asked, "allow", by or answers.login_name())
     view.reply(said, f"allowed by {text.printable(said.by)}; it runs when its program asks for it again")
-
-
-def _refuse_unseen(question: answers.WaitingQuestion) -> None:
-    request = question.asked.request
-    match question.shown:
-        case "erased":
-            raise UsageError(f"the arguments of {request!r} were erased, so nobody can see what would run; deny it")
-        case "changed":
-            raise UsageError(
-                f"what is shown for {request!r} is not what would run: the record was changed;"
-                " run: handrail proof verify"
-            )
-        case "hidden":
-            raise UsageError(
-                f"a part of the arguments of {request!r} looks like a secret and is hidden here, and what"
-                " cannot be shown in full cannot be allowed; run this as the user who has the journal's key,"
-                " answer where the question was asked, or deny it"
-            )
-        case "whole" | "masked":
-            return
 
 
 @cli_command(

@@ -51,6 +51,7 @@ def config_sections(config: Config, hidden: Mapping[str, str]) -> tuple[Settings
         "services": config.services,
         "rlm": config.rlm,
         "proof": {"journal": config.journal},
+        "approvals": config.approvals,
     }
     made = (SettingsSection(name=name, values=_values(value, hidden)) for name, value in parts.items())
     return tuple(section for section in made if section.values)

@@ -80,7 +80,7 @@ def build_app(
         )
     ]
     app = Starlette(
-        routes=[*_routes(server), *server.gateways],
+        routes=[*_routes(server), *server.pages, *server.gateways],
         middleware=[
             *([Middleware(ApiRefusalFormat)] if server.gateways else ()),
             Middleware(cast(Any, UncaughtErrorGuard)),

@@ -120,6 +120,8 @@ class NodeServer:
     page: bool = False
     """Whether it has a page of its own, at `/`."""
     limits: ServerLimits = field(default_factory=ServerLimits)
+    pages: Sequence[BaseRoute] = ()
+    """Pages that need no token, since their address is the right to see them."""
     gateways: Sequence[BaseRoute] = ()
     described: Mapping[str, Any] = field(default_factory=dict)
     """The OpenAPI paths of the gateways."""

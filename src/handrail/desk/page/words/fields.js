@@ -69,6 +69,7 @@ export const en = {
   "fields.serve.conversations": "Whether saved conversations can be read.",
   "fields.serve.proofs": "Whether the proofs of runs can be read.",
   "fields.serve.instructions": "What clients are told of this server.",
+  "fields.serve.offer": "All tools, or find_tools and call_tool in their place.",
   "fields.serve.hosts": "Names by which it may be reached over HTTP, beside those of its own address.",
   "fields.serve.origins": "Web pages that may use it, as https://app.example.",
   "fields.serve.token": "env:NAME of the variable that holds the token that HTTP callers must bring.",
@@ -129,6 +130,11 @@ export const en = {
   "fields.rlm.cell_seconds": "Seconds that one piece of code may run.",
   "fields.group.proof": "The record",
   "fields.proof.journal": "The file of the record. Without it, .handrail/journal.db, here or above.",
+  "fields.group.approvals": "Approvals elsewhere",
+  "fields.approvals.webhook": "Where each call that waits is posted: an address, or env:NAME of the variable that holds it.",
+  "fields.approvals.secret": "The variable with the secret that posts are signed with.",
+  "fields.approvals.address": "Where people reach this node; links in the post lead there.",
+  "fields.approvals.expires": "Seconds in which a link is good.",
 };
 
 /** @type {typeof en} */
@@ -201,6 +207,7 @@ export const de = {
   "fields.serve.conversations": "Ob gespeicherte Gespräche gelesen werden können.",
   "fields.serve.proofs": "Ob die Nachweise von Läufen gelesen werden können.",
   "fields.serve.instructions": "Was Klienten über diesen Server erfahren.",
+  "fields.serve.offer": "Alle Werkzeuge, oder an ihrer Stelle find_tools und call_tool.",
   "fields.serve.hosts": "Namen, unter denen er über HTTP erreicht werden darf, neben denen seiner Adresse.",
   "fields.serve.origins": "Webseiten, die ihn benutzen dürfen, etwa https://app.example.",
   "fields.serve.token": "env:NAME der Variablen mit dem Token, das über HTTP mitgebracht werden muss.",
@@ -261,4 +268,9 @@ export const de = {
   "fields.rlm.cell_seconds": "Sekunden, die ein Stück Code laufen darf.",
   "fields.group.proof": "Die Aufzeichnung",
   "fields.proof.journal": "Die Datei der Aufzeichnung. Sonst .handrail/journal.db, hier oder darüber.",
+  "fields.group.approvals": "Freigaben von anderswo",
+  "fields.approvals.webhook": "Wohin jeder wartende Aufruf gemeldet wird: eine Adresse, oder env:NAME der Variablen, die sie enthält.",
+  "fields.approvals.secret": "Die Variable mit dem Geheimnis, mit dem Meldungen signiert werden.",
+  "fields.approvals.address": "Wo Menschen diesen Knoten erreichen; Links in der Meldung führen dorthin.",
+  "fields.approvals.expires": "Sekunden, in denen ein Link gilt.",
 };
