@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from handrail.core.errors import ProtocolError
-from handrail.core.events import CallRequested, ModelEvent
+from handrail.core.events import CallDelta, CallRequested, ModelEvent
 from handrail.core.model_request import ModelRequest, ToolOffer
 from handrail.models.anthropic import AnthropicCodec
 from handrail.models.codec import Decoder, PieceDecoder
@@ -78,6 +78,8 @@ CHAT = st.one_of(
     st.tuples(st.integers(0, 1), WORDS).map(lambda piece: chat_call(*piece, id=f"call_{piece[0]}")),
     WORDS.map(lambda text: chat_event({"content": text, "reasoning_content": text})),
     WORDS.map(lambda text: chat_event({"content": text}, model=text)),
+    st.tuples(WORDS, WORDS).map(lambda words: chat_event({"content": words[0]}) | {"obfuscation": words[1]}),
+    st.tuples(WORDS, WORDS).map(lambda words: chat_call(0, words[0]) | {"obfuscation": words[1]}),
 )
 CLAUDE = st.one_of(
     WORDS.map(lambda text: block(0, {"type": "text_delta", "text": text})),
@@ -132,10 +134,23 @@ def test_a_stream_says_the_same_however_its_events_are_read(
             assert heard(makes, chunks, by_text=True) == heard(makes, chunks, by_text=False)
 
 
+def test_an_empty_piece_of_arguments_is_none_of_text() -> None:
+    pieces = [block(1, {"type": "input_json_delta", "partial_json": text}) for text in ("", '{"a": ', "1}")]
+    body = b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in [BEGUN[0], BEGUN[2], *pieces])
+    found = heard(anthropic, [body], by_text=True)
+    assert [event.arguments for event in found if isinstance(event, CallDelta)] == ["", '{"a": ', "1}"]
+
+
 @pytest.mark.parametrize(
     ("makes", "begun", "piece", "ended"),
     [
         (chat, [chat_call(0, "", id="a")], lambda text: chat_call(0, text), [chat_event({}, "tool_calls")]),
+        (
+            chat,
+            [chat_call(0, "", id="a")],
+            lambda text: chat_call(0, text) | {"usage": None, "obfuscation": text[::-1].strip('\\n"')},
+            [chat_event({}, "tool_calls")],
+        ),
         (
             anthropic,
             [BEGUN[0], BEGUN[2]],
@@ -143,7 +158,7 @@ def test_a_stream_says_the_same_however_its_events_are_read(
             [ENDED[1], ENDED[4]],
         ),
     ],
-    ids=["chat", "anthropic"],
+    ids=["chat", "padded chat", "anthropic"],
 )
 def test_a_piece_of_arguments_takes_no_function_call_of_its_own(
     makes: Makes, begun: list[dict[str, Any]], piece: Callable[[str], dict[str, Any]], ended: list[dict[str, Any]]

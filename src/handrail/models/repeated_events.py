@@ -6,6 +6,7 @@ the event is the same but for its text, and nothing else of it need be looked at
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,6 +18,8 @@ PieceOf = Callable[[Mapping[str, Any]], str | None]
 
 _MOST_VAIN = 16
 """Events whose like did not follow, after which nothing more is learned from the stream."""
+_PADDING = re.compile(rb'"obfuscation": ?"([^"]*)"')
+"""What OpenAI adds to every event, so that nobody can tell from its length what is said. Nobody reads it."""
 _PROBE = "\x00 probe"
 _PROBE_TEXT = b'"\\u0000 probe"'
 _encode = msgspec.json.Encoder().encode
@@ -28,21 +31,29 @@ class EventShape(Struct, frozen=True):
 
     before: bytes
     after: bytes
+    """To its end, or up to its padding with the opening quote."""
+    last: bytes = b""
+    """From the closing quote of the padding to the end, if it has padding."""
 
     def texts(self, chunk: bytes, at: int, largest: int) -> tuple[list[str], int]:
         """The texts of the events of this shape that begin at a place in the bytes, and where they end."""
-        before, after = self.before, self.after
+        before, after, last = self.before, self.after, self.last
         inside, beyond = len(before) - 1, len(after)
         texts: list[str] = []
         while chunk.startswith(before, at):
             end = chunk.find(after, at + inside + 1)
-            if end < 0 or end + beyond - at > largest:
+            padding = end + beyond
+            stop = padding if not last else chunk.find(last, padding) + len(last)
+            if end < 0 or stop < padding or stop - at > largest:
                 break
             try:
-                texts.append(_decode_text(chunk[at + inside : end + 1]))
+                text = _decode_text(chunk[at + inside : end + 1])
+                if last:
+                    _decode_text(chunk[padding - 1 : stop - len(last) + 1])
             except (msgspec.DecodeError, UnicodeError):
                 break  # the end of the text is elsewhere, or there is none: whoever reads the whole event says it
-            at = end + beyond
+            texts.append(text)
+            at = stop
         return texts, at
 
 
@@ -74,7 +85,13 @@ class ShapeLearner:
             self._piece_of = None
             return
         before, found, after = event.partition(_encode(text))
-        if found:
-            other = self._read(before + _PROBE_TEXT + after)
-            if other is not None and self._piece_of(other) == _PROBE:
-                self.shape = EventShape(before + b'"', b'"' + after)
+        if not found:
+            return
+        padding = _PADDING.search(after)
+        shape = EventShape(before + b'"', b'"' + after)
+        if padding is not None:
+            shape = EventShape(shape.before, b'"' + after[: padding.start(1)], after[padding.end(1) :])
+        probe = _PROBE_TEXT[1:-1]
+        other = self._read(shape.before + probe + shape.after + (probe + shape.last if shape.last else b""))
+        if other is not None and self._piece_of(other) == _PROBE:
+            self.shape = shape

@@ -132,7 +132,9 @@ class AnthropicDecoder(BlockDecoder[_OpenBlock]):
         match data:
             case {"type": "content_block_delta", "delta": {"type": "text_delta", "text": str(text)}}:
                 return text
-            case {"type": "content_block_delta", "delta": {"type": "input_json_delta", "partial_json": str(text)}}:
+            case {"type": "content_block_delta", "delta": {"type": "input_json_delta", "partial_json": str(text)}} if (
+                text
+            ):
                 return text
         return None
 

@@ -41,7 +41,9 @@ _STOPS: dict[str, StopReason] = {
     "function_call": "tool_calls",
     "content_filter": "content_filter",
 }
-_AROUND = frozenset({"id", "object", "created", "model", "system_fingerprint", "service_tier", "provider", "choices"})
+_AROUND = frozenset(
+    {"id", "object", "created", "model", "system_fingerprint", "service_tier", "provider", "choices", "obfuscation"}
+)
 _AROUND_DELTA = frozenset({"delta", "logprobs"})
 _AROUND_CALL = frozenset({"index", "type", "function"})
 """What the chunks of one reply have in common, or nobody reads, at each depth."""
