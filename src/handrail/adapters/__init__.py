@@ -11,5 +11,12 @@ from handrail.core.lazy_names import export_lazily
 
 if TYPE_CHECKING:
     from handrail.adapters.guarding import guard as guard
+    from handrail.adapters.langchain import GuardMiddleware as GuardMiddleware
 
-export_lazily(__name__, {"handrail.adapters.guarding": "guard"})
+export_lazily(
+    __name__,
+    {
+        "handrail.adapters.guarding": "guard",
+        "handrail.adapters.langchain": "GuardMiddleware",
+    },
+)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Required, TypedDict, Unpack
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -27,7 +27,7 @@ from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.calls import Output, ToolCall, ToolResult
 from handrail.core.confirmation import Confirmation, Decision, Defer
 from handrail.core.context import LOCAL, Context, Principal, RepeatingCaller
-from handrail.core.errors import InDoubt, LeaseHeld, ToolError
+from handrail.core.errors import InDoubt, LeaseHeld, ToolError, UsageError
 from handrail.core.ids import new_id
 from handrail.core.invocation import Invocation
 from handrail.core.ports import Approver, Journal, SystemClock
@@ -57,7 +57,7 @@ class FrameworkCall:
     id: str
     arguments: dict[str, Any]
     run: str
-    """The framework's id of the conversation; empty if it has none."""
+    """The conversation, by the id that the framework has for it."""
     perform: Callable[[dict[str, Any]], Any]
     """Runs the tool, a plain or an async function; in a thread if it is plain."""
     written: Callable[[Any], Any]
@@ -67,6 +67,8 @@ class FrameworkCall:
     owner: str = ""
     suspends: tuple[type[Exception], ...] = ()
     """What a tool raises to be called again later, as a framework's interrupt."""
+    failure: Callable[[Any], str | None] = lambda value: None
+    """Why what the tool gave says that it failed, where a framework tells that by a value."""
     question: Confirmation | None = None
     """What a person has to decide before it runs."""
     raised: Exception | None = None
@@ -110,29 +112,39 @@ class FrameworkApprover:
         return Defer()
 
 
+class GuardOptions(TypedDict, total=False):
+    """What `guard` takes beside the tools."""
+
+    journal: Required[Journal | str | Path]
+    rules: Iterable[str]
+    approver: AnyApprover | None
+    policy: Policy
+    reads: Sequence[str]
+    options: Mapping[str, ToolOptions] | None
+    owner: str | Callable[[Any], str] | None
+    run: str | Callable[[Any], str] | None
+
+
 class GuardedCalls:
     """What guarded tools share: the journal, the rules, and how each tool is treated. It may be used from any number of
     event loops and threads."""
 
-    def __init__(
-        self,
-        *,
-        journal: Journal | str | Path,
-        rules: Iterable[str] = (),
-        approver: AnyApprover | None = None,
-        policy: Policy = Policy(),
-        reads: Sequence[str] = (),
-        options: Mapping[str, ToolOptions] | None = None,
-        owner: str | Callable[[Any], str] | None = None,
-    ) -> None:
+    def __init__(self, **given: Unpack[GuardOptions]) -> None:
+        check_keyword_names("guard", given, GuardOptions.__annotations__)
+        if (journal := given.get("journal")) is None:
+            raise UsageError("guard() needs a journal, as journal='agent.db': what happens once, happens once in it")
         self._journal = Path(journal) if isinstance(journal, str) else journal
-        self._approver = Rules(rules, otherwise=FrameworkApprover(as_approver(approver)))
-        self._policy = policy
+        self._rules, approver = tuple(given.get("rules", ())), as_approver(given.get("approver"))
+        self._approver = Rules(self._rules, otherwise=FrameworkApprover(approver))
+        self._is_asked_here = approver is not None
+        self._policy = given.get("policy", Policy())
+        reads = given.get("reads", ())
         self._reads = (reads,) if isinstance(reads, str) else tuple(reads)
-        self._options = dict(options or {})
-        self._owner = owner
-        for name, given in self._options.items():
-            check_keyword_names(f"options[{name!r}]", given, ToolOptions.__annotations__)
+        self._options = dict(given.get("options") or {})
+        self._owner = given.get("owner")
+        self._run = given.get("run")
+        for name, treated in self._options.items():
+            check_keyword_names(f"options[{name!r}]", treated, ToolOptions.__annotations__)
         self._tools: BoundedMemory[tuple[str, bool], Tool] = BoundedMemory(1000, lru=True)
         self._open: tuple[int, SqliteJournal] | None = None
         self._executors: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Journal, Executor]] = WeakKeyDictionary()
@@ -186,6 +198,10 @@ class GuardedCalls:
         """Whose effect it is, from what the framework knows of the call; empty: its conversation's."""
         return self._owner(context) if callable(self._owner) else self._owner or ""
 
+    def run_of(self, context: Any, known: str | None) -> str:
+        """The run of a call: the one that the program names; else the conversation that the framework knows."""
+        return (self._run(context) if callable(self._run) else self._run) or known or self._own_run
+
     async def settle(self, of_kind: Callable[[bool], Tool], call: FrameworkCall) -> ToolResult:
         """Settle a call in the event loop of its framework. `call` tells afterwards what the tool gave or raised.
 
@@ -195,7 +211,7 @@ class GuardedCalls:
         tool = of_kind(not inspect.iscoroutinefunction(call.perform))
         executor = await self._executor()
         _take_in(executor, tool)
-        run = call.run or self._own_run
+        run = call.run
         with self._lock:
             if run not in self._begun:
                 self._begun[run] = self._clock.now()
@@ -303,6 +319,8 @@ def _perform_plain(invocation: Invocation[FrameworkCall]) -> Output:
 
 def _taken(call: FrameworkCall) -> Output:
     call.performed, call.content = True, call.written(call.value)
+    if (why := call.failure(call.value)) is not None:
+        raise ToolError("failed", why)
     return Output(call.content)
 
 

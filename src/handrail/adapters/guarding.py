@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from importlib import import_module
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
-from handrail.adapters.guarded_calls import GuardedCalls
+from handrail.adapters.guarded_calls import GuardedCalls, GuardOptions
 from handrail.core.errors import UsageError
-from handrail.core.ports import Journal
-from handrail.execute.approvers import AnyApprover
-from handrail.execute.policy import Policy
-from handrail.tools.tool import ToolOptions
 
 if TYPE_CHECKING:
     from pydantic_ai.toolsets import AbstractToolset
@@ -22,50 +17,21 @@ D = TypeVar("D")
 
 _ADAPTERS = {
     "pydantic_ai": "pydantic_ai",
+    "langchain_core": "langchain",
 }
 """The module here that guards the tools of a package."""
 
 
 @overload
-def guard(
-    tools: Iterable[T],
-    *,
-    journal: Journal | str | Path,
-    rules: Iterable[str] = (),
-    approver: AnyApprover | None = None,
-    policy: Policy = Policy(),
-    reads: Sequence[str] = (),
-    options: Mapping[str, ToolOptions] | None = None,
-    owner: str | Callable[[Any], str] | None = None,
-) -> list[T]: ...
+def guard(tools: Iterable[T], **options: Unpack[GuardOptions]) -> list[T]: ...
 @overload
-def guard(
-    tools: AbstractToolset[D],
-    *,
-    journal: Journal | str | Path,
-    rules: Iterable[str] = (),
-    approver: AnyApprover | None = None,
-    policy: Policy = Policy(),
-    reads: Sequence[str] = (),
-    options: Mapping[str, ToolOptions] | None = None,
-    owner: str | Callable[[Any], str] | None = None,
-) -> AbstractToolset[D]: ...
-def guard(
-    tools: Any,
-    *,
-    journal: Journal | str | Path,
-    rules: Iterable[str] = (),
-    approver: AnyApprover | None = None,
-    policy: Policy = Policy(),
-    reads: Sequence[str] = (),
-    options: Mapping[str, ToolOptions] | None = None,
-    owner: str | Callable[[Any], str] | None = None,
-) -> Any:
+def guard(tools: AbstractToolset[D], **options: Unpack[GuardOptions]) -> AbstractToolset[D]: ...
+def guard(tools: Any, **options: Unpack[GuardOptions]) -> Any:
     """The same tools for the same framework: each call is checked, confirmed, bounded and recorded, and an effect that
     was begun is not begun again, whoever died meanwhile.
 
     Args:
-        tools: A toolset of pydantic-ai.
+        tools: A toolset of pydantic-ai, or a list of tools of LangChain.
         journal: An open journal, or the file of one. What happens once, happens once in it.
         rules: A person's word in advance, as `"allow pay to=ada"`. What no rule is for is put to `approver`, and where
             there is none to the framework, by its own way to stop for a person.
@@ -73,13 +39,14 @@ def guard(
         options: How a tool is treated, by its name, as `{"pay": {"effect_key": ("order",), "timeout": 5}}`.
         owner: Who asks, or a function that finds it in what the framework tells a tool. Equal effects of one owner
             are found across conversations; without it, within a conversation.
+        run: The id of the conversation, or a function that finds it, where the framework's own will not do.
+        policy: Limits for all of the tools.
+        approver: Who is asked where no rule decides.
 
     Raises:
         UsageError: These are no tools of a framework that is known here.
     """
-    calls = GuardedCalls(
-        journal=journal, rules=rules, approver=approver, policy=policy, reads=reads, options=options, owner=owner
-    )
+    calls = GuardedCalls(**options)
     given = list(tools) if isinstance(tools, Iterable) else tools
     for each in given if isinstance(given, list) else [given]:
         adapter = _adapter_of(each)

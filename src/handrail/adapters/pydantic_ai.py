@@ -68,7 +68,7 @@ class GuardedToolset(WrapperToolset[D]):
         call = FrameworkCall(
             id=_call_id(ctx),
             arguments=given,
-            run=ctx.conversation_id or "",
+            run=self.calls.run_of(ctx, ctx.conversation_id),
             perform=perform,
             written=_as_json,
             word=Allow("a person, through pydantic-ai") if ctx.tool_call_approved else None,
