@@ -60,7 +60,11 @@ fi
 loud=(--verbose --progress-bar raw)
 case "$want" in
   runtime) pip "handrail's dependencies" "${loud[@]}" -e packages/handrail-local -e '.[cli,local]' ;;
-  dev) pip "handrail's dependencies and development tools" "${loud[@]}" -e packages/handrail-local -e '.[all]' --group dev ;;
+  dev)
+    pip "handrail's dependencies and development tools" "${loud[@]}" -e packages/handrail-local -e '.[all]' --group dev
+    # It wants an older websockets, for voice, which is not used here; the rest of what it needs is there.
+    pip "openai-agents" "${loud[@]}" --no-deps openai-agents==0.24.0
+    ;;
   site) pip "what builds the site" "${loud[@]}" --group site ;;
   *) echo "unknown: $want" >&2; exit 2 ;;
 esac

@@ -16,7 +16,7 @@ HONEST = {
 }
 
 
-@pytest.mark.parametrize("framework", ["pydantic_ai", "langchain"])
+@pytest.mark.parametrize("framework", ["pydantic_ai", "langchain", "openai_agents"])
 def test_an_agent_that_was_killed_pays_once_and_is_told_the_truth(framework: str) -> None:
     program = [sys.executable, str(KILLED), framework, "4"]
     done = subprocess.run(program, capture_output=True, text=True, check=False)

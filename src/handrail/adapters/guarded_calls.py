@@ -33,6 +33,7 @@ from handrail.core.invocation import Invocation
 from handrail.core.ports import Approver, Journal, SystemClock
 from handrail.core.usage_checks import check_keyword_names
 from handrail.execute.approvers import AnyApprover, as_approver
+from handrail.execute.arguments import locate_arguments
 from handrail.execute.attempt import handler_failure, refusal_result
 from handrail.execute.executor import Executor
 from handrail.execute.policy import Policy
@@ -55,7 +56,7 @@ class FrameworkCall:
     """One call of a framework's tool, and what came of it."""
 
     id: str
-    arguments: dict[str, Any]
+    arguments: dict[str, Any] | str
     run: str
     """The conversation, by the id that the framework has for it."""
     perform: Callable[[dict[str, Any]], Any]
@@ -201,6 +202,26 @@ class GuardedCalls:
     def run_of(self, context: Any, known: str | None) -> str:
         """The run of a call: the one that the program names; else the conversation that the framework knows."""
         return (self._run(context) if callable(self._run) else self._run) or known or self._own_run
+
+    async def waits_for_word(self, tool: Tool, arguments: dict[str, Any]) -> bool:
+        """Whether a call will wait for a person, for a framework that asks before it calls a tool."""
+        if tool.reads or self._is_asked_here or not self._policy.confirm_side_effects:
+            return False
+        if tool.validator.problems(arguments):
+            return False  # it will be refused
+        arguments = tool.complete(arguments)
+        question = Confirmation(
+            request="",
+            run="",
+            call_id="",
+            tool=tool.scoped_name,
+            description=tool.definition.description,
+            arguments=arguments,
+            binds="",
+            definition=tool.digest,
+            locations=await locate_arguments(tool, arguments),
+        )
+        return isinstance(await Rules(self._rules).decide(question), Defer)
 
     async def settle(self, of_kind: Callable[[bool], Tool], call: FrameworkCall) -> ToolResult:
         """Settle a call in the event loop of its framework. `call` tells afterwards what the tool gave or raised.

@@ -18,6 +18,7 @@ D = TypeVar("D")
 _ADAPTERS = {
     "pydantic_ai": "pydantic_ai",
     "langchain_core": "langchain",
+    "agents": "openai_agents",
 }
 """The module here that guards the tools of a package."""
 
@@ -31,7 +32,7 @@ def guard(tools: Any, **options: Unpack[GuardOptions]) -> Any:
     was begun is not begun again, whoever died meanwhile.
 
     Args:
-        tools: A toolset of pydantic-ai, or a list of tools of LangChain.
+        tools: A toolset of pydantic-ai, or a list of tools of LangChain or openai-agents.
         journal: An open journal, or the file of one. What happens once, happens once in it.
         rules: A person's word in advance, as `"allow pay to=ada"`. What no rule is for is put to `approver`, and where
             there is none to the framework, by its own way to stop for a person.
@@ -59,4 +60,4 @@ def _adapter_of(tool: Any) -> Any:
     for base in type(tool).__mro__:
         if (name := _ADAPTERS.get(base.__module__.partition(".")[0])) is not None:
             return import_module(f"handrail.adapters.{name}")
-    raise UsageError(f"guard() takes tools of {', '.join(_ADAPTERS)}; not {tool!r}")
+    raise UsageError(f"guard() takes tools of pydantic-ai, LangChain and openai-agents; not {tool!r}")

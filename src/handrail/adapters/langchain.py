@@ -119,7 +119,7 @@ class ToolGuard:
 
     def completed(self, call: FrameworkCall) -> dict[str, Any]:
         """The arguments with which it runs, unless a person changes them."""
-        return self._known(False).complete(call.arguments)
+        return self._known(False).complete(call.arguments) if isinstance(call.arguments, dict) else {}
 
     def _normal(self, given: dict[str, Any]) -> dict[str, Any]:
         """The arguments as the tool will read them, where that has the form of the schema; else as they are."""
