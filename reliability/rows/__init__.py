@@ -10,6 +10,9 @@ from reliability.sweep import Row
 ROWS = {
     # name       module below reliability.rows, and the row in it
     "loop": ("our_loop", "LOOP"),
+    "pydantic-ai": ("pydantic_ai", "PYDANTIC_AI"),
+    "langchain": ("langchain", "LANGCHAIN"),
+    "openai-agents": ("openai_agents", "OPENAI_AGENTS"),
 }
 
 
