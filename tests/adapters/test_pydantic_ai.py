@@ -32,6 +32,7 @@ from handrail.errors import UsageError
 from handrail.events import CallIntended, CallSettled
 from handrail.execute import Policy
 from handrail.journal import JournalReader, answer, audit
+from tests.polling import until_still
 
 ALLOWED: dict[str, Any] = {"rules": ["allow *"]}
 
@@ -278,6 +279,27 @@ def test_a_conversation_goes_on_in_another_event_loop(bank: Bank, journal: Path)
     model.replies.append([pays("b")])
     asyncio.run(agent.run("Again.", message_history=first.all_messages()))
     assert bank.paid == [("ada", 5)] * 2
+
+
+async def test_two_at_once_who_ask_for_the_same_in_one_conversation_pay_once(journal: Path) -> None:
+    begun, may_end, paid = asyncio.Event(), asyncio.Event(), list[str]()
+
+    async def pay(to: str, cents: int) -> str:
+        paid.append(to)
+        begun.set()
+        await may_end.wait()
+        return f"paid {to}"
+
+    models = [Scripted([pays("a")]), Scripted([pays("b")])]  # as in two processes: each has its guard
+    agents = [agent_of(model, guard(FunctionToolset([pay]), journal=journal, **ALLOWED)) for model in models]
+    first = asyncio.create_task(agents[0].run("Go.", conversation_id="invoice-17"))
+    await begun.wait()
+    second = asyncio.create_task(agents[1].run("Go.", conversation_id="invoice-17"))
+    await until_still(lambda: len(models[1].replies))
+    may_end.set()
+    assert (await first).output == "paid ada"
+    assert "not run again" in str((await second).output)
+    assert paid == ["ada"]
 
 
 async def test_each_call_is_on_record_under_the_conversation(bank: Bank, journal: Path) -> None:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Required, TypedDict, Unpack
 from weakref import WeakKeyDictionary
 
 import msgspec
+from msgspec.structs import replace
 
 from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.calls import Output, ToolCall, ToolResult
@@ -273,6 +274,10 @@ class GuardedCalls:
                         return refusal_result(call, InDoubt(f"{call.name!r}: {why}; do not repeat it"))
                 await self._clock.sleep(_LEASE_LOOKS)
                 waited += _LEASE_LOOKS
+                with self._lock:  # what the other does meanwhile was done before this call, and may be what it asks for
+                    since = self._begun[context.run] = self._clock.now()
+                assert context.repeating is not None
+                context = replace(context, repeating=replace(context.repeating, since=since))
         finally:
             self._under_way[place] -= 1
             if not self._under_way[place]:
