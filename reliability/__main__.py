@@ -13,7 +13,7 @@ from reliability.report import table, write
 from reliability.rows import ROWS, row_named
 from reliability.sweep import Row, sweep
 
-QUICK = 6
+QUICK = 4
 
 
 def available(names: Sequence[str]) -> dict[str, Row]:
@@ -25,6 +25,10 @@ def available(names: Sequence[str]) -> dict[str, Row]:
         except ImportError as error:
             print(f"{name}: left out, {error}", file=sys.stderr)
     return found
+
+
+def complain(problem: str) -> None:
+    print(problem, file=sys.stderr, flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,12 +46,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     reports = []
     for name, row in rows.items():
         begun = time.monotonic()
-        reports.append(sweep(row, context, QUICK if asked.quick else None))
+        reports.append(sweep(row, context, QUICK if asked.quick else None, complain))
         print(f"{name}: {reports[-1].moments} kills in {time.monotonic() - begun:.0f} s", file=sys.stderr)
     print(table(reports))
     problems = [problem for report in reports for problem in report.problems]
-    for problem in problems:
-        print(problem, file=sys.stderr)
     if asked.write and not problems:
         write(reports, datetime.now(UTC).date())
     return 1 if problems else 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Protocol
@@ -73,10 +73,17 @@ class RowReport(Struct, frozen=True):
         return self.name, self.killed, f"{self.moments}", f"{self.paid_once}", f"{self.in_doubt}"
 
 
-def sweep(row: Row, context: ForkServerContext, most: int | None = None) -> RowReport:
-    """Every moment of a row, or so many of them, spread evenly."""
+def sweep(
+    row: Row,
+    context: ForkServerContext,
+    most: int | None = None,
+    complain: Callable[[str], None] = lambda problem: None,
+) -> RowReport:
+    """Every moment of a row, or so many of them, spread evenly. What is wrong is told at once."""
     whole = play(row, context)
     problems = [f"{row.name}, nobody killed: {each}" for each in whole.problems]
+    for each in problems:
+        complain(each)
     moments = paid = doubtful = 0
     for moment in chosen(whole.moments, most):
         outcome = play(row, context, moment)
@@ -85,7 +92,9 @@ def sweep(row: Row, context: ForkServerContext, most: int | None = None) -> RowR
         moments += 1
         doubtful += outcome.doubtful
         paid += not outcome.problems
-        problems += [f"{row.name}, {outcome.died}: {each}" for each in outcome.problems]
+        for each in outcome.problems:
+            problems.append(f"{row.name}, {outcome.died}: {each}")
+            complain(problems[-1])
     return RowReport(row.name, row.killed, moments, paid, doubtful, tuple(problems))
 
 

@@ -10,6 +10,8 @@ from reliability.sweep import Row
 ROWS = {
     # name       module below reliability.rows, and the row in it
     "loop": ("our_loop", "LOOP"),
+    "stdio": ("mcp_stdio", "STDIO"),
+    "stdio-2025": ("mcp_stdio", "STDIO_2025"),
     "pydantic-ai": ("pydantic_ai", "PYDANTIC_AI"),
     "langchain": ("langchain", "LANGCHAIN"),
     "openai-agents": ("openai_agents", "OPENAI_AGENTS"),

@@ -22,13 +22,15 @@ async def run_client(folder: Path, era: str, server: Any) -> None:
 
     try:
         async with Client(server, mode=era, cache=None, read_timeout_seconds=30) as client:
-            result = await client.call_tool("pay", ARGUMENTS)
-            tell(folder, "\n".join(each.text for each in result.content if each.type == "text"))
-    except* MCPError as refused:
-        for error in refused.exceptions:
-            if isinstance(error, MCPError) and error.code != CONNECTION_CLOSED:
-                tell(folder, str(error))
-    except* (OSError, HTTPError):
+            try:
+                result = await client.call_tool("pay", ARGUMENTS)
+            except MCPError as refused:
+                if refused.code == CONNECTION_CLOSED:
+                    raise
+                tell(folder, str(refused))  # as where the proxy has not reached its server yet
+            else:
+                tell(folder, "\n".join(each.text for each in result.content if each.type == "text"))
+    except* (MCPError, OSError, HTTPError):
         pass  # the proxy is gone: the customer was told nothing, and asks again
 
 

@@ -45,6 +45,19 @@ async def test_a_key_in_the_file_says_which_payment_of_a_server_it_is(place: App
     assert '"order": 18' in other and "not run again" not in other
 
 
+@pytest.mark.parametrize("era", [LEGACY, MODERN])
+async def test_a_client_that_is_restarted_repeats_nothing_at_a_proxy_that_goes_on(place: AppFolder, era: str) -> None:
+    config = place.config(place.server("shop", tool("pay", inputSchema=SCHEMA)))
+    journal, wanted = place.folder / "journal.db", AppAdditions(rules=("allow shop:*",))
+    said: list[list[str]] = []
+    opened = open_served(load_config(config), journal, wanted, place.person, version="1")
+    async with opened as served, serving(served) as address:
+        for calls in (2, 1):
+            async with Client(address, mode=era, cache=None) as client:
+                said.append([text(await client.call_tool("pay", {"order": 17})) for _ in range(calls)])
+    assert ["not run again" in each for each in (*said[0], *said[1])] == [False, False, True]
+
+
 async def test_the_window_of_a_servers_tool_is_its_own(place: AppFolder) -> None:
     config = place.server("shop", tool("pay", inputSchema=SCHEMA)) + "[mcp.shop.tools.pay]\nrepeat_window = 0.001\n"
     await paid(place, config, MODERN, http=False, order=17)
