@@ -4,37 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from handrail.core.shared_uses import SharedUses
 from handrail.core.tasks import run_to_completion
 from handrail.journal.journal import SqliteJournal
 
-
-class _OpenJournal:
-    """A journal that is open, or being opened by the first who asked for it."""
-
-    def __init__(self) -> None:
-        self.opened: Future[SqliteJournal] = Future()
-        self.users = 1
-
-    def is_usable(self) -> bool:
-        """Whether another may join. A journal that failed takes no more entries, but opened anew it may."""
-        if not self.opened.done():
-            return True
-        return self.opened.exception() is None and not self.opened.result().has_failed
-
-
-_open: dict[tuple[int, str], _OpenJournal] = {}
-"""By process and real path. A child that was forked cannot go on with the connections and threads of its parent."""
-_lock = threading.Lock()
-
-
-def _key(path: Path) -> tuple[int, str]:
-    return os.getpid(), os.path.realpath(path)
+_journals: SharedUses[Future[SqliteJournal]] = SharedUses()
+"""Each is open, or being opened by the first who asked for it."""
 
 
 @asynccontextmanager
@@ -44,11 +24,11 @@ async def shared_journal(path: Path) -> AsyncIterator[SqliteJournal]:
     Raises:
         JournalError: It cannot be opened; or, at the end, the last entries could not be signed.
     """
-    known, is_first = _joined(path)
+    use = _JournalUse(path)
     try:
-        yield await _opened(known, path, is_first)
+        yield await use.opened()
     finally:
-        if (last := _left(known, path)) is not None:
+        if (last := use.leave()) is not None:
             await last.aclose()
 
 
@@ -58,54 +38,52 @@ async def keep_journal_open(path: Path) -> tuple[SqliteJournal, Callable[[], Non
     Raises:
         JournalError: It cannot be opened.
     """
-    known, is_first = _joined(path)
+    use = _JournalUse(path)
     try:
-        journal = await _opened(known, path, is_first)
+        journal = await use.opened()
     except BaseException:
-        if (last := _left(known, path)) is not None:
+        if (last := use.leave()) is not None:
             await last.aclose()
         raise
 
     def leave() -> None:
-        if (last := _left(known, path)) is not None:
+        if (last := use.leave()) is not None:
             last.close()
 
     return journal, leave
 
 
-def _joined(path: Path) -> tuple[_OpenJournal, bool]:
-    """The journal, and whether nobody has opened it yet."""
-    with _lock:
-        known = _open.get(_key(path))
-        if known is not None and known.is_usable():
-            known.users += 1
-            return known, False
-        known = _open[_key(path)] = _OpenJournal()
-        return known, True
+class _JournalUse:
+    """One who uses the journal in a file."""
 
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._made: Future[SqliteJournal] = Future()
+        self._use = _journals.join(os.path.realpath(path), self, self._made, _is_usable)
 
-async def _opened(known: _OpenJournal, path: Path, is_first: bool) -> SqliteJournal:
-    if is_first:
-        await run_to_completion(_open_for_all(known, path))
-    return await asyncio.shield(asyncio.wrap_future(known.opened))
+    async def opened(self) -> SqliteJournal:
+        if self._use.value is self._made:
+            await run_to_completion(self._open())
+        return await asyncio.shield(asyncio.wrap_future(self._use.value))
 
+    async def _open(self) -> None:
+        try:
+            journal = await SqliteJournal.open(self._path)
+        except BaseException as error:
+            self._made.set_exception(error)
+        else:
+            self._made.set_result(journal)
 
-def _left(known: _OpenJournal, path: Path) -> SqliteJournal | None:
-    """The journal, if its last user has left and it is open."""
-    with _lock:
-        known.users -= 1
-        if known.users:
+    def leave(self) -> SqliteJournal | None:
+        """The journal, if its last user has left and it is open."""
+        if not _journals.leave(self._use, self):
             return None
-        if _open.get(_key(path)) is known:
-            del _open[_key(path)]
-    # The first has left, so it has been opened, or could not be.
-    return known.opened.result() if known.opened.exception() is None else None
+        opened = self._use.value  # the first has left, so it has been opened, or could not be
+        return opened.result() if opened.exception() is None else None
 
 
-async def _open_for_all(known: _OpenJournal, path: Path) -> None:
-    try:
-        journal = await SqliteJournal.open(path)
-    except BaseException as error:
-        known.opened.set_exception(error)
-    else:
-        known.opened.set_result(journal)
+def _is_usable(opened: Future[SqliteJournal]) -> bool:
+    """Whether another may join. A journal that failed takes no more entries, but opened anew it may."""
+    if not opened.done():
+        return True
+    return opened.exception() is None and not opened.result().has_failed

@@ -27,7 +27,7 @@ from handrail.models.codec import (
 from handrail.models.rate_limit import RateLimitSlot, ServiceRateLimit
 from handrail.models.reply_checks import ReplyChecker
 from handrail.models.retry_policy import RetryPolicy
-from handrail.models.transport import Endpoint, Transport
+from handrail.models.transport import Endpoint, HttpTransport, Transport
 from handrail.models.wire_events import END, WireEvent
 
 if TYPE_CHECKING:
@@ -83,6 +83,12 @@ class CodecModel:
 
     def __repr__(self) -> str:
         return f"CodecModel({self._codec.provider!r}, {self.name!r}, {self._endpoint!r})"
+
+    def asks_as(self, other: CodecModel) -> bool:
+        """Whether another one asks the same service for the same model, with the same key and over plain HTTP."""
+        plain = isinstance(self._transport, HttpTransport) and isinstance(other._transport, HttpTransport)
+        mine, theirs = ((each.name, each._endpoint, each._codec, each._streams) for each in (self, other))
+        return plain and mine == theirs
 
     @property
     def searches_tools(self) -> bool:

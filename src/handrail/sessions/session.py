@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
     from handrail.journal.auditing import AuditReport, Receipt
+    from handrail.sessions.shared_models import NamedModel
 
 
 class SessionProof(Struct, frozen=True):
@@ -156,8 +157,9 @@ class Session(Closable, Generic[Deps]):
     ) -> None:
         """
         Args:
-            provider: The name of a model, as `create_llm` takes it; a model; an `LLM` that is its owner's to close; or
-                an `Agent`, which brings its own system prompt, tools and limits.
+            provider: The name of a model, as `create_llm` takes it, which open sessions of that name share with its
+                connections; a model; an `LLM` that is its owner's to close; or an `Agent`, which brings its own system
+                prompt, tools and limits.
             system_prompt: What the model is told first.
             tools: Functions, tools, ensembles and registered sets.
             journal: An open one, or the file of one. Without it the record is kept in memory.
@@ -181,7 +183,9 @@ class Session(Closable, Generic[Deps]):
                 raise UsageError("an agent that hands over cannot call tools from code; leave code= or handoffs= out")
             system_prompt, tools = provider.system_prompt, provider.all_tools
             options = _options_of(provider, options)
-        self._provider = _model_of(provider)
+        self._named = _named_model(provider) if isinstance(provider, str) else None
+        """The model, if it was given by its name and so is shared with other sessions."""
+        self._provider = _model_of(provider if self._named is None else self._named.llm)
         if run := options.get("context", Context()).run:
             raise UsageError(f"a session has its own run and cannot be {run!r}; leave it out of the context")
         self._begin()
@@ -480,7 +484,7 @@ class Session(Closable, Generic[Deps]):
         """Another session that goes on from here by itself, with the same model and tools and a run of its own."""
         forked = copy(self)
         forked._begin()
-        forked._closes_model = False
+        forked._closes_model, forked._named = False, None
         forked.id = self._new_id("conversation")
         forked._checkpoints = list(self._checkpoints)
         return forked
@@ -508,6 +512,8 @@ class Session(Closable, Generic[Deps]):
     async def _opened(self) -> SessionEngine:
         async with self._opening:
             if self._engine is None:
+                if self._named is not None:
+                    self._named.use_again()
                 self._engine = await SessionEngine.open(self._setup, self._new_id("run"))
                 if self.portal.is_here():
                     self._finalizer = weakref.finalize(self, _shut, self.portal, self._engine)
@@ -528,7 +534,9 @@ class Session(Closable, Generic[Deps]):
             if engine is not None:
                 await engine.aclose()
         finally:
-            if self._closes_model:
+            if self._named is not None:
+                await self._named.aclose()
+            elif self._closes_model:
                 await self.llm.aclose()
 
     def close(self) -> None:
@@ -537,10 +545,10 @@ class Session(Closable, Generic[Deps]):
             self.portal.close()
 
 
-def _created(name: str) -> LLM:
-    from handrail.sessions.create import create_llm  # the services load when one is asked for by its name
+def _named_model(name: str) -> NamedModel:
+    from handrail.sessions.shared_models import NamedModel  # the services load when one is asked for by its name
 
-    return create_llm(name)
+    return NamedModel(name)
 
 
 def _checked(code: bool | CodeSettings | Literal["service"], model: Model) -> CodeSettings | Literal["service"] | None:
@@ -561,8 +569,7 @@ def _checked(code: bool | CodeSettings | Literal["service"], model: Model) -> Co
 
 
 def _model_of(provider: LLM | Model | Agent | str) -> LLM | Model:
-    if isinstance(provider, str):
-        return _created(provider)
+    assert not isinstance(provider, str)
     if not isinstance(provider, Agent):
         return provider
     return provider.provider if isinstance(provider.provider, LLM) else provider.model
