@@ -25,6 +25,7 @@ from handrail.core.ports import (
     SystemClock,
     TakesTools,
     Tracer,
+    VersionsRuns,
     WritesCode,
 )
 
@@ -51,5 +52,6 @@ __all__ = [
     "SystemClock",
     "TakesTools",
     "Tracer",
+    "VersionsRuns",
     "WritesCode",
 ]

@@ -9,7 +9,7 @@ import pytest
 from handrail import Context, Executor, Invocation, Policy, Secret, ToolCall, tool
 from handrail.core.confirmation import Allow, Confirmation, Deny, Edit
 from handrail.core.errors import UsageError
-from handrail.core.events import CallIntended, ConfirmationAnswered, ConfirmationRequested
+from handrail.core.events import CallIntended, ConfirmationAnswered, ConfirmationRequested, Recorded
 from handrail.core.ports import Approver, Journal
 from handrail.execute.rules import Rules
 from handrail.testing.clock import FixedClock
@@ -249,6 +249,27 @@ async def test_the_first_answer_counts_also_if_another_process_gave_it() -> None
         result = await executor.invoke(call)
 
     assert (result.outcome, bank.paid) == ("denied", [])
+
+
+async def test_an_answer_is_looked_for_without_reading_the_whole_run() -> None:
+    class Counting(MemoryJournal):
+        read = 0
+
+        async def history(self, run: str) -> list[Recorded]:
+            self.read += 1
+            return await super().history(run)
+
+    bank, journal = Bank(), Counting()
+    call = ToolCall("1", "pay", {"amount": 5})
+    async with bank.executor(journal=journal) as executor:
+        await executor.invoke(call)
+        request = next(event for event in journal.events if isinstance(event, ConfirmationRequested))
+        before = journal.read
+        assert (await executor.invoke(call)).outcome == "needs_confirmation"
+        await journal.append(request.answered("allow", at=1, by="bob"))
+        assert (await executor.invoke(call)).outcome == "ok"
+
+    assert (journal.read, bank.paid) == (before, [5])
 
 
 async def test_an_approver_that_answers_with_something_else_is_told_what_to_answer() -> None:

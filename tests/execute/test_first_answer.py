@@ -199,3 +199,15 @@ async def test_a_cancelled_call_leaves_its_question_open_for_a_later_answer(jour
             await waiting
 
     assert (answers(journal.path), bank.paid) == ([], [])
+
+
+async def test_a_call_that_is_asked_again_finds_the_answer_of_another_process(journal: SqliteJournal) -> None:
+    bank = Bank()
+    async with Executor(bank.tools, journal=journal) as executor:
+        first = await executor.invoke(PAYMENT, RUN)
+        before = await executor.invoke(PAYMENT, RUN)
+        await say(journal.path, "allow", by="grace")
+        after = await executor.invoke(PAYMENT, RUN)
+
+    assert [each.outcome for each in (first, before, after)] == ["needs_confirmation", "needs_confirmation", "ok"]
+    assert (bank.paid, answers(journal.path)) == ([5], [("allow", "grace")])

@@ -618,7 +618,8 @@ async def main():
     number = 0
     while True:
         for _ in range(3):
-            assert journal.append_soon(settled(number))
+            if not journal.append_soon(settled(number)):  # as many are put off as may be
+                await journal.append(settled(number))
             number += 1
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -640,6 +641,29 @@ def test_a_kill_takes_only_the_last_of_what_was_put_off(tmp_path: Path, seed: in
     assert len(kept) >= said - 256
     assert kept == [settled(number).call_id for number in range(len(kept))]
     assert audit(path).ok
+
+
+async def test_what_is_put_off_shares_a_commit_with_the_entry_behind_it(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    # Time stands still, so that no checkpoint is signed.
+    async with await SqliteJournal.open(path, clock=FixedClock()) as journal:
+        await journal.append(started())
+        before = commits(path)
+        assert all(journal.append_soon(settled(number)) for number in range(20))
+        assert commits(path) == before
+        assert journal.append_at_once(settled(20), durable=True)
+        assert commits(path) == before + 1
+
+        assert journal.append_soon(started("run-2"))  # nothing comes behind this one
+        await until(lambda: commits(path) > before + 1)
+        assert await journal.history("run-2") == [started("run-2")]
+
+
+def commits(path: Path) -> int:
+    """How many transactions are in the write-ahead log: the last page of each names the size of the file."""
+    log = path.with_name(f"{path.name}-wal").read_bytes()
+    size = int.from_bytes(log[8:12], "big") + 24
+    return sum(log[at + 4 : at + 8] != bytes(4) for at in range(32, len(log), size))
 
 
 async def test_an_entry_that_could_not_be_written_when_it_was_put_off_is_written_before_any_other(

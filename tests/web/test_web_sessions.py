@@ -15,11 +15,11 @@ import pytest
 
 from handrail import LLM, Agent, Invocation, Secret, Session, tool
 from handrail.confirm import Rules
-from handrail.core.events import ModelEvent
+from handrail.core.events import ModelEvent, Recorded
 from handrail.errors import UsageError
 from handrail.events import ConfirmationAnswered
-from handrail.journal import JournalReader, SqliteJournal
-from handrail.messages import UserMessage
+from handrail.journal import JournalReader, SqliteJournal, erase
+from handrail.messages import AssistantMessage, UserMessage
 from handrail.testing import ScriptedModel, call, text
 from handrail.web import SessionBusy, SessionNotFound, TooManySessions, WebEvent, WebSessionError, WebSessions
 from tests.polling import until
@@ -717,3 +717,40 @@ async def test_a_last_event_that_is_none_counts_as_none(after: str) -> None:
         first = await anext(aiter(session.events(after)))
 
     assert first.type == "snapshot"
+
+
+class CountingJournal(SqliteJournal):
+    """Counts how often a whole run is read."""
+
+    read = 0
+
+    async def history(self, run: str) -> list[Recorded]:
+        self.read += 1
+        return await super().history(run)
+
+
+async def test_a_turn_reads_the_record_only_if_others_have_changed_it(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    model = ScriptedModel(*([text(f"Answer {number}.")] for number in range(6)))
+
+    async def turn(sessions: WebSessions) -> str:
+        session = await sessions.open("ada-1", owner="ada")
+        return [event async for event in await session.start("And?")][-1].type
+
+    async with await CountingJournal.open(path) as journal, sessions_of(model, journal=journal) as sessions:
+        assert isinstance(journal, CountingJournal)
+        await sessions.open("ada-1", owner="ada", create=True)
+        assert await turn(sessions) == "done"
+        before = journal.read
+        assert [await turn(sessions), await turn(sessions)] == ["done", "done"]
+        assert journal.read == before
+
+        async with await SqliteJournal.open(path) as other, sessions_of(model, journal=other) as elsewhere:
+            assert await turn(elsewhere) == "done"
+        assert (await turn(sessions), journal.read > before) == ("done", True)
+        said = [message.text for message in model.requests[-1].messages if isinstance(message, AssistantMessage)]
+        assert said == [f"Answer {number}." for number in range(4)]
+
+        erase(path, before=2**60)
+        with pytest.raises(SessionNotFound):
+            await turn(sessions)

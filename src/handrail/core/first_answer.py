@@ -93,6 +93,18 @@ async def append_answer(
     return event
 
 
+async def find_answer(journal: Journal, run: str, request: str) -> ConfirmationAnswered | None:
+    """The first answer that anybody has written into the journal. One that does not look for answers is read.
+
+    Raises:
+        JournalError: The journal cannot be read.
+    """
+    if isinstance(journal, SharedAnswers):
+        return await journal.find_answer(run, request)
+    answers = (event for event in await journal.history(run) if isinstance(event, ConfirmationAnswered))
+    return next((answer for answer in answers if answer.request == request), None)
+
+
 async def wait_in_journal(journal: Journal, run: str, request: str) -> ConfirmationAnswered:
     """The first answer that anybody writes into the journal. While the journal cannot be read, there is none."""
     if isinstance(journal, SharedAnswers):

@@ -11,7 +11,8 @@ Clock        the machine's, a fixed one                   core/, testing/
 Tracer       OpenTelemetry, a list of what was told       telemetry/, tests
 
 `SearchesTools`, `NamesProvider`, `WritesCode`, `TakesTools`, `HoldsToSchema`, `CountsTokens` and `CompletesText` are
-what a `Model` may be besides, `SharedAnswers` and `AppendsAtOnce` what a `Journal` may be.
+what a `Model` may be besides, `SharedAnswers`, `AppendsAtOnce` and `VersionsRuns` what a `Journal`
+may be.
 """
 
 from __future__ import annotations
@@ -220,9 +221,9 @@ class AppendsAtOnce(Protocol):
         ...
 
     def append_soon(self, event: Recorded) -> bool:
-        """Take an event that nobody waits for. It is written before any event that is appended later, and as soon as
-        the event loop has done what it has to do now, or the disk allows. If that fails, every later append fails until
-        it is written.
+        """Take an event that nobody waits for. It is written before any event that is appended later, by itself within
+        a hundredth of a second or as soon as the disk allows, and before the run is read or let go of. If that fails,
+        every later append fails until it is written.
 
         Raises:
             JournalError: The journal is closed, or has failed before.
@@ -237,6 +238,19 @@ def appending_at_once(journal: Journal | None) -> AppendsAtOnce | None:
 
 
 @runtime_checkable
+class VersionsRuns(Protocol):
+    """What a journal may be beside a `Journal`: one that can say whether a run has changed without reading it."""
+
+    async def version_of(self, run: str) -> tuple[int, int]:
+        """The same as long as nobody adds to a run, and nothing that was said in it is erased.
+
+        Raises:
+            JournalError: The journal cannot be read.
+        """
+        ...
+
+
+@runtime_checkable
 class SharedAnswers(Protocol):
     """What a journal may be beside a `Journal`: one in which several processes answer questions."""
 
@@ -245,6 +259,14 @@ class SharedAnswers(Protocol):
 
         Raises:
             JournalError: It is not written.
+        """
+        ...
+
+    async def find_answer(self, run: str, request: str) -> ConfirmationAnswered | None:
+        """The first answer to a question, if anybody has given one. What else the run has on record is not read.
+
+        Raises:
+            JournalError: The journal cannot be read.
         """
         ...
 
@@ -281,6 +303,12 @@ class EffectJournal(Protocol):
             JournalError: It is not written.
         """
         ...
+
+
+def finding_effects(journal: Journal | None) -> EffectJournal | None:
+    """The journal, if it finds side effects. It is asked as `appending_at_once` is."""
+    can = hasattr(journal, "last_effect") and hasattr(journal, "append_effect")
+    return cast(EffectJournal, journal) if can else None
 
 
 class Spill(Protocol):

@@ -76,8 +76,10 @@ class CallConfirmer:
         """
         ledger, definition = recorder.ledger, tool.digest
         request = ledger.request_for(call.id, tool.scoped_name, arguments, definition)
-        if request is not None and request.request not in ledger.answers:
-            await recorder.refresh()  # it was asked before: the answer may have come from another process
+        if request is not None:
+            await recorder.refresh(
+                request.request
+            )  # it was asked before: the answer may have come from another process
         if request is not None and request.request in ledger.answers:
             if (given := ledger.unused_answer(request)) is not None:
                 return _granted(tool, given, arguments)

@@ -335,6 +335,8 @@ class Executor(ClosedOnExit):
             result=result,
         )
         durable = attempt.ran and tool is not None and not tool.reads
+        if not durable and not left and recorder.record_soon(settled):
+            return
         if left or not recorder.record_at_once(settled, durable=durable):
             await run_to_completion(recorder.record_all([*left, settled], durable=durable))
 
@@ -426,7 +428,7 @@ class Executor(ClosedOnExit):
             UsageError: No such request waits in this run.
         """
         recorder = await self.runs.recorder_of_answers(run)
-        await recorder.refresh()  # the first answer is the answer, also one from another process
+        await recorder.refresh(request)  # the first answer is the answer, also one from another process
         asked = recorder.ledger.requests.get(request)
         if asked is None or request in recorder.ledger.answers:
             raise UsageError(f"no request {request!r} waits for an answer in run {run!r}")
@@ -438,9 +440,10 @@ class Executor(ClosedOnExit):
         """Say what became of a call that was in doubt, on a person's word."""
         await (await self.runs.recorder(Context(run=run))).amend(result.name, result, "person")
 
-    async def finish(self, run: str | None = None, reason: str = "done") -> None:
-        """Close a run: its last entry is written and others may work on it."""
-        await self.runs.finish(run or self.run, reason)
+    async def finish(self, run: str | None = None, reason: str = "done", *, keep: bool = False) -> None:
+        """Close a run: its last entry is written and others may work on it. With `keep` it is likely to be gone on with
+        here, and what is known of it is kept for that."""
+        await self.runs.finish(run or self.run, reason, keep=keep)
 
     async def aclose(self) -> None:
         """End what still runs where that is possible, and let go of every run. The journal is its owner's to close."""

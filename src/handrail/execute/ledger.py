@@ -83,6 +83,8 @@ class CallLedger:
             if isinstance(event, CallIntended):
                 self.before[event.call_id] = event
         self.unknown |= {id for id, begun in self.open.items() if begun.side_effects}
+        self.continues: bool = False
+        """Whether this process let the run go before and took it up again, and knows everything of it."""
         self.history: Sequence[Recorded] | None = history
         """What the record had when it was taken up, nothing if it is new; None once something was written besides."""
 
@@ -243,6 +245,12 @@ class CallLedger:
         """Let others work on the run."""
         if self._lease is not None:
             self._lease.release()
+
+    def take_up(self, tools: RegisteredTools, lease: Lease) -> None:
+        """Go on after the run was let go of, and nobody wrote to its record meanwhile."""
+        self.tools, self._lease, self.continues = tools, lease, True
+        self.before.update(self.open)
+        self.unknown |= {id for id, begun in self.open.items() if begun.side_effects}
 
 
 def _erased(event: CallSettled) -> ToolResult:

@@ -17,7 +17,7 @@ from handrail.core.events import (
     Recorded,
     ignore_event,
 )
-from handrail.core.first_answer import append_answer, wait_in_journal
+from handrail.core.first_answer import append_answer, find_answer, wait_in_journal
 from handrail.core.ids import NewId
 from handrail.core.ports import AppendsAtOnce, Clock, EffectJournal, Journal
 from handrail.core.tasks import run_to_completion
@@ -27,21 +27,23 @@ from handrail.execute.ledger import CallLedger
 class RunRecorder:
     """Writes an event down before anybody is told of it."""
 
-    __slots__ = ("_clock", "_emit", "_journal", "_quick", "ledger", "new_id")
+    __slots__ = ("_clock", "_effects", "_emit", "_journal", "_quick", "ledger", "new_id")
 
     def __init__(
         self,
         ledger: CallLedger,
         journal: Journal | None,
         quick: AppendsAtOnce | None,
+        effects: EffectJournal | None,
         clock: Clock,
         new_id: NewId,
         emit: Emit,
     ) -> None:
-        """`quick` is the journal, if it can append without a wait."""
+        """`quick` is the journal, if it can append without a wait; `effects`, if it finds side effects."""
         self.ledger: CallLedger = ledger
         self.new_id: NewId = new_id
         self._quick = quick
+        self._effects = effects
         self._journal = journal
         self._clock = clock
         self._emit = emit
@@ -135,11 +137,11 @@ class RunRecorder:
         Raises:
             JournalError: It is not written, so the call must not run.
         """
-        if effect is None or not isinstance(self._journal, EffectJournal):
+        if effect is None or self._effects is None:
             if not self.record_at_once(event, durable=True):
                 await self.record(event, durable=True)
             return True
-        if not await self._journal.append_effect(event, effect, seen, durable=True):
+        if not await self._effects.append_effect(event, effect, seen, durable=True):
             return False
         await self._tell(event)
         return True
@@ -150,12 +152,12 @@ class RunRecorder:
         Raises:
             JournalError: It is not written.
         """
-        if identity is None or not isinstance(self._journal, EffectJournal):
+        if identity is None or self._effects is None:
             await self.record(event)
             return
         seen = None
-        while not await self._journal.append_effect(event, identity, seen):
-            last = await self._journal.last_effect(identity)
+        while not await self._effects.append_effect(event, identity, seen):
+            last = await self._effects.last_effect(identity)
             seen = None if last is None else last.seq
         await self._tell(event)
 
@@ -208,10 +210,9 @@ class RunRecorder:
         if self._emit is not ignore_event:
             await self._emit(event)
 
-    async def refresh(self) -> None:
-        """Take in the answers that other processes wrote."""
-        if self._journal is None:
+    async def refresh(self, request: str) -> None:
+        """Take in the answer to a question, if another process wrote one."""
+        if request in self.ledger.answers or self._journal is None:
             return
-        for event in await self._journal.history(self.run):
-            if isinstance(event, ConfirmationAnswered) and event.request not in self.ledger.answers:
-                self.ledger.note(event)
+        if (answer := await find_answer(self._journal, self.run, request)) is not None:
+            self.ledger.note(answer)

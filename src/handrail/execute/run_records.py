@@ -8,14 +8,26 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from weakref import WeakValueDictionary
 
+from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.context import Context
 from handrail.core.errors import LeaseHeld
 from handrail.core.events import Emit, Recorded, RunFinished, RunResumed, RunStarted, ToolsOffered, ignore_event
 from handrail.core.ids import NewId
-from handrail.core.ports import AppendsAtOnce, Clock, EffectJournal, Journal, appending_at_once
+from handrail.core.ports import (
+    AppendsAtOnce,
+    Clock,
+    EffectJournal,
+    Journal,
+    VersionsRuns,
+    appending_at_once,
+    finding_effects,
+)
 from handrail.execute.ledger import CallLedger
 from handrail.execute.recorder import RunRecorder
 from handrail.tools.registry import RegisteredTools
+
+_REMEMBERED = 64
+"""Runs that were finished with the word that they are likely to be gone on with."""
 
 
 class RunRecords:
@@ -31,12 +43,16 @@ class RunRecords:
         """The run of calls whose context names none."""
         self.now: Callable[[], int] = clock.now
         self._journal = journal
+        self.effects: EffectJournal | None = finding_effects(journal)
+        """The journal, if it finds side effects by what they do."""
         self._quick: AppendsAtOnce | None = appending_at_once(journal)
         self._clock = clock
         self._new_id = new_id
         self._ledgers: dict[str, CallLedger] = {}
         self._taken_up: Counter[str] = Counter()
         """Runs that are worked on only to settle calls that were left in them, and by how many at this moment."""
+        self._left: BoundedMemory[str, tuple[CallLedger, tuple[int, int]]] = BoundedMemory(_REMEMBERED)
+        """The latest runs that were finished and may be gone on with, and the version of each then."""
         self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """One for each run that is being opened: a long record keeps no other run waiting."""
 
@@ -48,11 +64,6 @@ class RunRecords:
     def are_recorded(self) -> bool:
         """Whether there is a journal, by which a run can be taken up."""
         return self._journal is not None
-
-    @property
-    def effects(self) -> EffectJournal | None:
-        """The journal, if it finds side effects by what they do."""
-        return self._journal if isinstance(self._journal, EffectJournal) else None
 
     @property
     def tools_in_use(self) -> tuple[RegisteredTools, ...]:
@@ -131,6 +142,10 @@ class RunRecords:
         tools = self.tools
         lease = await journal.lease(run)
         try:
+            if (ledger := await self._left_as_it_is(run)) is not None:
+                await journal.append(RunResumed(run=run, at=self.now(), tools=tools.digest, principal=principal))
+                ledger.take_up(tools, lease)
+                return ledger
             history = await journal.history(run)
             kind = RunResumed if history else RunStarted
             begun = kind(run=run, at=self.now(), tools=tools.digest, principal=principal)
@@ -140,6 +155,13 @@ class RunRecords:
             lease.release()
             raise
         return CallLedger(run, tools, lease, [*history, begun] if history else ())
+
+    async def _left_as_it_is(self, run: str) -> CallLedger | None:
+        """What is known of a run that was let go of here, if nobody has written to its record since."""
+        left = self._left.pop(run, None)
+        if left is None or not isinstance(self._journal, VersionsRuns):
+            return None
+        return left[0] if await self._journal.version_of(run) == left[1] else None
 
     async def known_calls(self, context: Context = Context()) -> set[str]:
         """The ids that calls of a run have had; to use one again is to ask for that call again."""
@@ -152,14 +174,14 @@ class RunRecords:
     async def recorder(self, context: Context, emit: Emit = ignore_event) -> RunRecorder:
         """Opens the run of a context, and gives what writes its record."""
         ledger = self._ledgers.get(context.run or self.default_run) or await self.open(context)
-        return RunRecorder(ledger, self._journal, self._quick, self._clock, self._new_id, emit)
+        return RunRecorder(ledger, self._journal, self._quick, self.effects, self._clock, self._new_id, emit)
 
     async def recorder_of_answers(self, run: str) -> RunRecorder:
         """Writes answers to questions of a run. One that is not worked on here is not taken up for that."""
         if self._journal is None or self.holds(run):
             return await self.recorder(Context(run=run))
         ledger = CallLedger(run, self.tools, None, await self._journal.history(run))
-        return RunRecorder(ledger, self._journal, self._quick, self._clock, self._new_id, ignore_event)
+        return RunRecorder(ledger, self._journal, self._quick, self.effects, self._clock, self._new_id, ignore_event)
 
     def is_silent(self, emit: Emit) -> bool:
         """Whether nothing is written down and nobody listens: then what would only be told need not be made."""
@@ -188,8 +210,9 @@ class RunRecords:
             return list(ledger.history)
         return await self._journal.history(run)
 
-    async def finish(self, run: str, reason: str) -> None:
-        """Write the last entry of a run, and let others work on it."""
+    async def finish(self, run: str, reason: str, *, keep: bool = False) -> None:
+        """Write the last entry of a run, and let others work on it; with `keep`, so that it can be gone on with here
+        without reading its record again, unless others have written to it."""
         ledger = self._ledgers.pop(run, None)
         if ledger is None:
             return
@@ -197,6 +220,8 @@ class RunRecords:
             finished = RunFinished(run=run, at=self.now(), reason=reason)
             if self._journal is not None and (self._quick is None or not self._quick.append_at_once(finished)):
                 await self._journal.append(finished)
+            if keep and isinstance(self._journal, VersionsRuns):
+                self._left[run] = ledger, await self._journal.version_of(run)
         finally:
             ledger.release()
 

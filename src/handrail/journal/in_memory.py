@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from handrail.core.errors import JournalError, LeaseHeld
+from handrail.core.errors import JournalError
 from handrail.core.events import Recorded
+from handrail.core.in_memory_leases import InMemoryLease, InMemoryLeases
 from handrail.journal import escape
 from handrail.journal.entry import SALT_SIZE, EntryDraft, draft, encoded_body
 
@@ -42,7 +43,7 @@ class InMemoryJournal:
         """Of the first events: those that a proof was asked for. Their salts are drawn once."""
         self._signer: Signer | None = None
         self._proving = threading.Lock()
-        self._leases: set[str] = set()
+        self._leases = InMemoryLeases()
         self._closed = False
         self._random = random
 
@@ -63,10 +64,7 @@ class InMemoryJournal:
         return [_as_it_was(kept) for kept in self._events if kept[0].run == run]
 
     async def lease(self, run: str) -> InMemoryLease:
-        if run in self._leases:
-            raise LeaseHeld(run, f"this process ({os.getpid()})")
-        self._leases.add(run)
-        return InMemoryLease(self._leases, run)
+        return self._leases.take(run)
 
     async def aclose(self) -> None:
         """Take no more entries. Those that are there can be proven as before."""
@@ -101,21 +99,6 @@ class InMemoryJournal:
             for kept in self._events[len(self._drafts) :]:
                 self._drafts.append(draft(_as_it_was(kept), self._random(SALT_SIZE), sealing))
             return self._signer, self._drafts[:]
-
-
-class InMemoryLease:
-    """A run that one caller works on, until it is released."""
-
-    __slots__ = ("_leases", "_run")
-
-    def __init__(self, leases: set[str], run: str) -> None:
-        self._leases: set[str] | None = leases
-        self._run = run
-
-    def release(self) -> None:
-        if self._leases is not None:
-            self._leases.discard(self._run)
-            self._leases = None
 
 
 def _kept(event: Recorded) -> _KeptEvent:

@@ -25,6 +25,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TypeVar
@@ -56,6 +57,8 @@ _MOST_PAGES = 1000
 _PAUSE = 0.002
 _BETWEEN_RUNS = 0.1
 """Seconds between two checkpoints that are signed because a run has ended; many runs that end together share one."""
+_PUT_OFF = 0.01
+"""Seconds for which an entry that nobody waits for may be put off, so that it shares a commit with those behind it."""
 _MOST_OWED = 256
 """Entries that may be put off together. A process that is killed loses no more than these."""
 _MOST_PUT_OFF = 64 * 1024
@@ -120,6 +123,8 @@ class SqliteJournal:
         """Whether the thread has been told to look, and has not looked yet."""
         self._committing: set[asyncio.AbstractEventLoop] = set()
         """The event loops that will commit what waits before they wait for anything else."""
+        self._putting_off: set[asyncio.AbstractEventLoop] = set()
+        """The event loops that will commit what is owed in `_PUT_OFF` seconds."""
         self._costs = {True: 0.0, False: 0.0}
         """What a commit takes, about: one that is synced, and one that is not."""
         self._held = 0.0
@@ -193,17 +198,7 @@ class SqliteJournal:
             JournalError: The journal cannot be read.
         """
         self._check_open()
-        blinded = self._sealing.blind(identity)
-        if not self._lock.acquire(blocking=False):
-            return await asyncio.to_thread(self._last_effect, blinded)
-        try:
-            return self._effect_mark(blinded)
-        finally:
-            self._lock.release()
-
-    def _last_effect(self, blinded: bytes) -> EffectMark | None:
-        with self._lock:
-            return self._effect_mark(blinded)
+        return await self._read(partial(self._effect_mark, self._sealing.blind(identity)))
 
     def _effect_mark(self, blinded: bytes) -> EffectMark | None:
         found = self._writer.last_effect(blinded)
@@ -226,6 +221,40 @@ class SqliteJournal:
         entry = replace(draft(event, self._salt(event), self._sealing), effect=note)
         await self._append(entry, durable)
         return note.written
+
+    async def find_answer(self, run: str, request: str) -> ConfirmationAnswered | None:
+        """The first answer to a question, if anybody has given one, in this process or in another.
+
+        Raises:
+            JournalError: The journal cannot be read.
+        """
+        self._check_open()
+        return await self._read(partial(self._writer.find_answer, column_for_id(run), request))
+
+    async def version_of(self, run: str) -> tuple[int, int]:
+        """The same as long as nobody, in whatever process, adds to a run, and nothing is erased.
+
+        Raises:
+            JournalError: The journal cannot be read.
+        """
+        self._check_open()
+        column = column_for_id(run)
+        owed = sum(entry.run == column for entry in list(self._owed))
+        count, erasures = await self._read(partial(self._writer.version_of, column))
+        return owed + count, erasures
+
+    async def _read(self, work: Callable[[], _T]) -> _T:
+        """Have the writer looked into: at once, or in a thread if somebody is writing."""
+        if not self._lock.acquire(blocking=False):
+            return await asyncio.to_thread(self._read_in_turn, work)
+        try:
+            return work()
+        finally:
+            self._lock.release()
+
+    def _read_in_turn(self, work: Callable[[], _T]) -> _T:
+        with self._lock:
+            return work()
 
     async def wait_for_answer(self, run: str, request: str) -> ConfirmationAnswered:
         """The first answer to a question, once somebody has given it, in this process or in another.
@@ -270,8 +299,8 @@ class SqliteJournal:
         return self._commit_at_once(draft(event, self._salt(event), self._sealing), durable)
 
     def append_soon(self, event: Recorded) -> bool:
-        """Take an event that nobody waits for: it is written with the next one, at the latest when the loop has done
-        what it has to do now; where the disk is slow, by the thread, as soon as it can. False if it is too large to be
+        """Take an event that nobody waits for: it is written with the next one that somebody waits for, at the latest
+        in `_PUT_OFF` seconds; where the disk is slow, by the thread, as soon as it can. False if it is too large to be
         put off, or too many are already, and nothing was appended.
 
         Raises:
@@ -287,10 +316,17 @@ class SqliteJournal:
         seal_entry(entry, 0, 0, "")
         if self._waiting:
             self._waiting.append(_QueuedEntry(entry))
-        else:
-            self._owed.append(entry)
-        self._commit_this_turn(asyncio.get_running_loop())
+            return True
+        self._owed.append(entry)
+        loop = asyncio.get_running_loop()
+        if loop not in self._putting_off:
+            self._putting_off.add(loop)
+            loop.call_later(_PUT_OFF, self._commit_owed, loop)
         return True
+
+    def _commit_owed(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._putting_off.discard(loop)
+        self._commit_here(loop)
 
     def _commit_this_turn(self, loop: asyncio.AbstractEventLoop) -> None:
         if loop not in self._committing:

@@ -320,6 +320,12 @@ def erase(path: str | Path, *, run: str | None = None, call_id: str | None = Non
             raise explain_failure(where, error) from error
 
 
+_NOTE_ERASURE = """
+INSERT INTO meta VALUES ('erasures', '1') ON CONFLICT (key) DO UPDATE SET value = CAST(value AS INTEGER) + 1
+"""
+"""Whoever remembers what was said in a run looks whether this has changed."""
+
+
 def _erase(connection: sqlite3.Connection, path: Path, condition: str, values: list[str | int]) -> int:
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA secure_delete = ON")
@@ -327,6 +333,7 @@ def _erase(connection: sqlite3.Connection, path: Path, condition: str, values: l
     if has_exact(connection):
         connection.execute(f"DELETE FROM exact WHERE seq IN (SELECT seq FROM entry WHERE {condition})", values)
     count = connection.execute(f"UPDATE entry SET salt = NULL, data = NULL WHERE {condition}", values).rowcount
+    connection.execute(_NOTE_ERASURE)
     connection.execute("COMMIT")
     # The old pages are in the write-ahead log too, until it is emptied.
     (in_the_way, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()

@@ -33,6 +33,7 @@ _INSERT_EXACT = "INSERT INTO exact VALUES (?, ?)"
 _INSERT_EFFECT = "INSERT INTO effect VALUES (?, ?)"
 _LAST_EFFECT = "SELECT max(seq) FROM effect WHERE identity = ?"
 _LAST_POSITION = "SELECT n FROM span WHERE run = ?"
+_ERASURES = "SELECT value FROM meta WHERE key = 'erasures'"
 _WHAT_IS_NEW = "SELECT (SELECT max(seq) FROM entry), (SELECT n FROM span WHERE run = ?)"
 _NOTE_SPANS = """
 INSERT INTO span SELECT run, min(seq), max(seq), max(n) FROM entry
@@ -186,6 +187,37 @@ class JournalWriter:
         except sqlite3.Error as error:
             raise explain_failure(self.path, error) from error
         return self._questions.answer(run, request)
+
+    def find_answer(self, run: str, request: str) -> ConfirmationAnswered | None:
+        """The same among all entries, those included that other processes wrote meanwhile.
+
+        Raises:
+            JournalError: The journal cannot be read, or the entries of another process are not in order.
+        """
+        self._take_in_others()
+        return self.answer(run, request)
+
+    def version_of(self, run: str) -> tuple[int, int]:
+        """How many entries a run has, which is named as its column has it, and how often bodies were erased.
+
+        Raises:
+            JournalError: The journal cannot be read, or the entries of another process are not in order.
+        """
+        self._take_in_others()
+        try:
+            erasures = self._connection.execute(_ERASURES).fetchone()
+            return self._position(run), 0 if erasures is None else int(erasures[0])
+        except sqlite3.Error as error:
+            raise explain_failure(self.path, error) from error
+
+    def _take_in_others(self) -> None:
+        self.check_failure()
+        try:
+            last = self._connection.execute("SELECT max(seq) FROM entry").fetchone()[0]
+            if last is not None and last >= self.size:
+                self._fold()
+        except sqlite3.Error as error:
+            raise explain_failure(self.path, error) from error
 
     def known_answer(self, run: str, request: str) -> ConfirmationAnswered | None:
         """The same of a question that was looked up before; nothing is read."""

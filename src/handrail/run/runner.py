@@ -127,6 +127,11 @@ class Runner:
             run = SingleRun(self._terms, conversation, traced, emit, follow, external, scratch, wanted, self._team)
             return await self._run(run, tool_choice, grown_from)
 
+    def recorded(self, run: str) -> Conversation | None:
+        """The conversation of a run as the record had it when it was last worked on here; None if that is forgotten."""
+        known = self._known.get(run)
+        return None if known is None else known.recorded
+
     def first_request(
         self, conversation: Conversation, *, tool_choice: ToolChoice = "auto", external: tuple[ToolOffer, ...] = ()
     ) -> ModelRequest:

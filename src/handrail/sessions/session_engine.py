@@ -197,6 +197,10 @@ class SessionEngine:
             grown_from=grown_from,
         )
 
+    def recorded(self, run: str) -> Conversation | None:
+        """The conversation of a run as the record had it when it was last worked on here; None if that is forgotten."""
+        return self._runner.recorded(run)
+
     async def aclose(self) -> None:
         """End the prompts that are being answered and the run in the record, and let go of everything."""
         await self.prompts.aclose()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from handrail.core.errors import JournalError, LeaseHeld
+from handrail.core.errors import JournalError
 from handrail.core.events import CallIntended, ConfirmationAnswered, ConfirmationRequested, Recorded
+from handrail.core.in_memory_leases import InMemoryLease, InMemoryLeases
 from handrail.core.ports import EffectMark
 
 
@@ -22,7 +23,7 @@ class MemoryJournal:
         """For each event, whether its caller waited for the disk."""
         self.fail_at = fail_at
         self.closed: bool = False
-        self._leases: set[str] = set()
+        self._leases = InMemoryLeases()
         self._answered = asyncio.Event()
         self._effects: dict[bytes, EffectMark] = {}
 
@@ -55,6 +56,9 @@ class MemoryJournal:
         self._effects[identity] = EffectMark(len(self.events) - 1, event.run, event.call_id)
         return True
 
+    async def find_answer(self, run: str, request: str) -> ConfirmationAnswered | None:
+        return self._answer(run, request)
+
     async def wait_for_answer(self, run: str, request: str) -> ConfirmationAnswered:
         while (first := self._answer(run, request)) is None:
             self._answered.clear()
@@ -68,22 +72,8 @@ class MemoryJournal:
     async def history(self, run: str) -> list[Recorded]:
         return [event for event in self.events if event.run == run]
 
-    async def lease(self, run: str) -> MemoryLease:
-        if run in self._leases:
-            raise LeaseHeld(run, "this process")
-        self._leases.add(run)
-        return MemoryLease(self._leases, run)
+    async def lease(self, run: str) -> InMemoryLease:
+        return self._leases.take(run)
 
     async def aclose(self) -> None:
         self.closed = True
-
-
-class MemoryLease:
-    def __init__(self, leases: set[str], run: str) -> None:
-        self._leases: set[str] | None = leases
-        self._run = run
-
-    def release(self) -> None:
-        if self._leases is not None:
-            self._leases.discard(self._run)
-            self._leases = None

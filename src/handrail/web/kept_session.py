@@ -268,9 +268,14 @@ class WebSession:
         """Keep others off the run, and take over what they said in it."""
         runs = engine.executor.runs
         try:
-            await runs.open(context)
+            ledger = await runs.open(context)
         except LeaseHeld:
             raise SessionBusy from None
+        recorded = engine.recorded(self.run) if ledger.continues else None
+        if recorded is not None and not unanswered_calls(recorded):  # nobody has worked on it since
+            self.conversation = recorded
+            self._keep_questions(())
+            return
         await self.read(engine.journal, await runs.history(self.run))
 
     async def begin_record(self, engine: SessionEngine) -> None:
@@ -366,7 +371,7 @@ class WebSession:
         executor = engine.executor
         if not self._unanswered():
             self._keep_questions(())
-            await executor.finish(self.run, reason)
+            await executor.finish(self.run, reason, keep=True)
             return
         executor.runs.let_go(self.run)  # the run is not over: a call waits
         history = await engine.journal.history(self.run)

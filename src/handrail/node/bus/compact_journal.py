@@ -13,7 +13,7 @@ import msgspec
 
 from handrail.core.calls import ToolResult
 from handrail.core.events import CallAmended, CallAsked, CallIntended, CallSettled, ConfirmationAnswered, Recorded
-from handrail.core.first_answer import append_answer, wait_in_journal
+from handrail.core.first_answer import append_answer, find_answer, wait_in_journal
 from handrail.core.ports import Journal, Lease, appending_at_once
 
 LARGE = 256 * 1024
@@ -41,7 +41,10 @@ class CompactJournal:
     async def answer(self, event: ConfirmationAnswered, *, durable: bool = False) -> ConfirmationAnswered:
         return await append_answer(self._journal, event, durable=durable)
 
-    async def wait_in_journal(self, run: str, request: str) -> ConfirmationAnswered:
+    async def find_answer(self, run: str, request: str) -> ConfirmationAnswered | None:
+        return await find_answer(self._journal, run, request)
+
+    async def wait_for_answer(self, run: str, request: str) -> ConfirmationAnswered:
         return await wait_in_journal(self._journal, run, request)
 
     async def history(self, run: str) -> list[Recorded]:
