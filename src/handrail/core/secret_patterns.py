@@ -117,6 +117,7 @@ def _group(character: str) -> tuple[LazyPattern, LazyPattern]:
 
 _GROUPS = {character: _group(character) for character in dict.fromkeys(row[0] for row in _SHAPES)}
 _ADDRESSES = tuple((literal, LazyPattern(pattern)) for literal, pattern in _PLACES)
+_AUTHORIZATION_MARK = LazyPattern(r"b(?=earer |asic )")
 _DASH_MARK, _UNDERSCORE_MARK, _DOT_MARK = (_GROUPS[character][0] for character in "-_.")
 _A_MARK, _J_MARK, _TILDE_MARK = (_GROUPS[character][0] for character in "AJ~")
 
@@ -138,7 +139,7 @@ def may_hold_shape(text: str, lowered: str) -> bool:
         return True
     if "/" in text and (("@" in text and "://" in text) or any(literal in text for literal, _ in _ADDRESSES)):
         return True
-    return "bearer " in lowered or "basic " in lowered
+    return _AUTHORIZATION_MARK.search(lowered) is not None
 
 
 def mask_shapes(text: str) -> str:
