@@ -192,8 +192,9 @@ async def test_a_webhook_that_is_down_loses_no_question(
     monkeypatch.setenv("HOOK_URL", f"http://127.0.0.1:{free_port()}/")
     async with client(folder) as session:
         waits = await session.call_tool("note", {"text": "one"})
-        request = re.findall(r"confirm_\w+", words(waits))[0]
-        allowed = await asyncio.to_thread(run, "confirm", "allow", request, "--yes")
+        (command,) = re.findall(r"handrail (confirm allow \S+ --journal \S+)\. ", words(waits))
+        monkeypatch.chdir("/")  # the command is whole: it is good in any folder
+        allowed = await asyncio.to_thread(run, *command.split(), "--yes")
         ran = await session.call_tool("note", {"text": "one"})
 
     assert (waits.is_error, allowed.exit_code, ran.is_error) == (True, 0, False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shlex
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -109,6 +110,7 @@ def _served(
         principal=_principal(app, converse, asking),
         spill=app.spill,
         finish=app.executor.finish,
+        confirm_options=f" --journal {shlex.quote(str(app.journal.path.absolute()))}",
         notices=notices,
     )
 

@@ -153,4 +153,6 @@ class McpServerDefinition:
 
     Leave it out where there is no journal: the run would be forgotten, and a call of it that is sent again would run.
     """
+    confirm_options: str = ""
+    """What stands behind `handrail confirm allow REQUEST` where a client is told of it, as ` --journal PATH`."""
     notices: ChangeNotices = field(default_factory=ChangeNotices)

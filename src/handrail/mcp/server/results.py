@@ -40,7 +40,7 @@ def output_schema(tool: Tool, *, modern: bool) -> dict[str, Any] | None:
 async def call_result(
     result: ToolResult, tool: Tool | None, *, modern: bool, spill: Spill | None = None, waits: str | None = None
 ) -> types.CallToolResult:
-    """The answer to a call; `waits` is the question that nobody could be asked."""
+    """The answer to a call; `waits` names the question that nobody could be asked, as `handrail confirm` takes it."""
     content: list[types.ContentBlock] = [types.TextContent(text=sendable_text(result.text))]
     if waits is not None:
         content.append(types.TextContent(text=_HOW.format(request=waits)))

@@ -126,7 +126,7 @@ class McpToolCalls:
             if question is not None and can_ask and (form := confirmation_form(question)) is not None:
                 return _input(question, form)
             self.runs.waits(same, place)
-            waits = None if question is None else question.request
+            waits = None if question is None else f"{question.request}{self._served.confirm_options}"
         else:
             self.runs.settled(same, place)
         tool = tools.find(result.name) if result.name in tools else None
