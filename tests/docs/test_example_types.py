@@ -44,7 +44,7 @@ print(double.unknown)
 ```
 """
 """Both checkers have to see the mistakes of this one, or they look at nothing."""
-_USES_LANGCHAIN = "howto/adapters"
+_USES_LANGCHAIN = "docs_howto_adapters"
 """The page whose example meets types that LangChain leaves open."""
 MISTAKES = ["docs/wrong.md:19", "docs/wrong.md:21", "docs/wrong.md:22"]
 
