@@ -47,7 +47,7 @@ def test_the_configuration_on_a_page_can_be_read(page: Page, tmp_path: Path) -> 
             file = tmp_path / "handrail.toml"
             file.write_text(block.text, encoding="utf-8")
             config = load_config(file, environ={})
-            assert config.models or config.mcp or config.node != NodeSettings()
+            assert config.models or config.mcp or config.rules or config.node != NodeSettings()
 
 
 def test_the_dialogue_at_the_terminal_is_as_shown(tmp_path: Path) -> None:

@@ -292,3 +292,30 @@ def test_of_a_list_every_item_must_fit_to_be_allowed_and_one_is_enough_to_be_den
 ) -> None:
     assert argument_rule("allow", "docs/**").covers(question(path=value)) is allowed
     assert argument_rule("deny", "docs/**").covers(question(path=value)) is denied
+
+
+# ── asking ────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_rule_that_asks_has_a_person_asked_whatever_the_rules_below_it_say() -> None:
+    person = Asked()
+    rules = Rules(["ask write_file path=docs/**", "allow write_file", "deny *"], person)
+    assert await rules.decide(question(path="docs/a.md")) == Allow("ada")
+    assert person.questions[0].why == "rule 'ask write_file path=docs/**'"
+    assert await rules.decide(question(path="src/a.py")) == Allow("rule 'allow write_file'")
+    assert len(person.questions) == 1
+    assert await Rules(["ask write_file path=*", "allow *"], Rules(["allow *"])).decide(question(path="a")) == Defer()
+    with pytest.raises(UsageError, match="every definition"):
+        Rule.parse("ask pay@sha256:4f1c0a2b77d3")
+
+
+def test_a_pattern_with_spaces_stands_in_quotes() -> None:
+    rule = Rule.parse("""allow Bash command='git commit -m "a"**'""")
+    assert rule.arguments == (("command", 'git commit -m "a"**'),)
+    assert Rule.parse("allow read path=it's/**").arguments == (("path", "it's/**"),)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12))
+def test_a_rule_reads_as_it_is_written(pattern: str) -> None:
+    rule = Rule("ask", "Bash", (("command", pattern),))
+    assert Rule.parse(str(rule)) == rule

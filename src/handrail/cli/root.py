@@ -20,6 +20,7 @@ _COMMANDS = {
     "rlm": ("rlm", "Ask questions over contexts that no window holds."),
     "tools": ("tools", "Look at tools, check them, and call them by hand."),
     "mcp": ("mcp", "Use servers of tools that speak MCP, and be one."),
+    "hook": ("hook.commands", "Put your rules and a record around what a coding agent does."),
     "serve": ("serve", "Serve this node: a page, its tools and its models, over HTTP."),
     "acp": ("acp", "Be the agent of an editor that speaks the Agent Client Protocol."),
     "bus": ("bus", "See what other nodes can do, and have them do it."),

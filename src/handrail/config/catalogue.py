@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from handrail.config import approval_settings, load, mcp, network, rlm, standard
+from handrail.config import approval_settings, hook, load, mcp, network, rlm, standard
 from handrail.config.mcp import ConverseSettings, ServeSettings
 from handrail.config.setting_kinds import FLAG, Kinds
 from handrail.config.values import Config, LlmSettings
@@ -67,6 +67,7 @@ def _tables() -> Iterable[SettingsTable]:
     yield SettingsTable(path=("proof",), kinds=load.PROOF)
     made = _defaults(approval_settings.KEYS, approval_settings.ApprovalSettings())
     yield SettingsTable(path=("approvals",), kinds=approval_settings.KEYS, defaults=made)
+    yield SettingsTable(path=("hook",), kinds=hook.HOOK, defaults=_defaults(hook.HOOK, hook.HookSettings()))
 
 
 TABLES: tuple[SettingsTable, ...] = tuple(_tables())

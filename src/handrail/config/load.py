@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
 
 from handrail.config.approval_settings import read_approvals
+from handrail.config.find import (
+    NAME as NAME,
+    VARIABLE as VARIABLE,
+    check_owner as check_owner,
+    find_config as find_config,
+)
+from handrail.config.hook import HOOK, HookSettings
 from handrail.config.mcp import McpSettings, ServeSettings, read_serve, read_servers, refuse_secrets
 from handrail.config.network import read_node, read_services
 from handrail.config.rlm import read_rlm
@@ -17,7 +23,6 @@ from handrail.config.standard import read_standard
 from handrail.config.values import LOCAL, Config, LlmSettings, ModelSettings
 from handrail.config.variables import KEY, fill_variables
 from handrail.core.errors import UsageError
-from handrail.core.keyfile import owner_of, ownership_doubt
 from handrail.execute.output import SMALLEST
 from handrail.execute.policy import AfterUntrusted, Policy
 from handrail.execute.rules import Rule
@@ -27,13 +32,10 @@ from handrail.tools.files.build import DEDUPLICATORS
 from handrail.tools.files.toml_table import TomlTable, read_toml_file
 from handrail.tools.tool import Retry
 
-NAME = "handrail.toml"
-VARIABLE = "HANDRAIL_CONFIG"
-
 TOP: Kinds = {"default_model": TEXT, "ensembles": TEXTS, "rules": TEXTS}
 _TABLES = (
     *("models", "llm", "policy", "limits", "offering", "mcp", "standard"),
-    *("serve", "node", "services", "rlm", "proof", "approvals"),
+    *("serve", "node", "services", "rlm", "proof", "approvals", "hook"),
 )
 MODEL: Kinds = {
     "provider": TEXT,
@@ -89,25 +91,6 @@ SAME = {
 """Two names for one setting: either may be written, not both."""
 
 
-def find_config(named: Path | None, start: Path, environ: Mapping[str, str] = os.environ) -> Path | None:
-    """The file that is named, here or by HANDRAIL_CONFIG; else `handrail.toml` in this folder or the nearest above.
-
-    Raises:
-        UsageError: One is named, and is not there; or the one that is found could be another user's work.
-    """
-    if named is None and environ.get(VARIABLE):
-        named = Path(environ[VARIABLE])
-    if named is not None:
-        if not os.path.isfile(named):
-            raise UsageError(f"there is no configuration at {str(named)!r}; check --config, or ${VARIABLE}")
-        return named
-    paths = (folder / NAME for folder in (start, *start.parents))
-    found = next((path for path in paths if os.path.isfile(path)), None)
-    if found is not None:
-        check_owner(found, environ)
-    return found
-
-
 def load_config(path: Path | None, environ: Mapping[str, str] = os.environ) -> Config:
     """What a file says; without one, the defaults.
 
@@ -150,6 +133,7 @@ def read_config(raw: TomlTable, path: Path, environ: Mapping[str, str] = os.envi
         approvals=read_approvals(top),
         rlm=read_rlm(top, lambda name: _is_model(name, models)),
         journal=_journal(top, path.parent),
+        hook=HookSettings(**_stated(top, "hook", HOOK)),
     )
 
 
@@ -261,23 +245,3 @@ def _journal(top: TomlTable, folder: Path) -> Path | None:
         return None
     journal = proof.only(PROOF).text("journal")
     return None if journal is None else folder / journal
-
-
-def check_owner(file: Path, environ: Mapping[str, str] = os.environ) -> None:
-    """
-    Raises:
-        UsageError: Another user owns the file or its folder, or may write one of them; with what to do.
-    """
-    named = f"--config {shlex.quote(str(file))}"
-    for path, what in ((file, "the file"), (file.parent, "its folder")):
-        match ownership_doubt(path, environ):
-            case "owner":
-                raise UsageError(
-                    f"{str(file)!r} was found but is not used: {what} belongs to another user ({owner_of(path)}),"
-                    f" who could change it at any time; if you trust them, name it: {named}"
-                )
-            case "writable":
-                raise UsageError(
-                    f"{str(file)!r} was found but is not used: others may write {what}; run: chmod go-w"
-                    f" {shlex.quote(str(path))}, or name it: {named}"
-                )

@@ -209,6 +209,10 @@ def _lines(config: Config, folder: Path) -> Iterator[str]:
     yield from _of_services(config.services, folder)
     if config.approvals.webhook is not None:
         yield f"post each call that waits for approval, with its arguments, to: {config.approvals.webhook}"
+    if config.hook.otherwise == "allow":
+        yield "let coding agents do without asking whatever no rule speaks of (hook.otherwise = 'allow')"
+    if config.hook.on_failure == "allow":
+        yield "let coding agents do everything while their hook cannot decide (hook.on_failure = 'allow')"
     if config.rlm.environment == "process":
         yield "run code that models write without a sandbox (rlm.environment = 'process')"
     if config.journal is not None and _is_outside(config.journal, folder):

@@ -6,8 +6,9 @@ A table of kinds by key is what a reader reads by; `catalogue.py` gathers these 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from handrail.config.variables import KEY
 from handrail.tools.files.toml_table import TomlTable
@@ -16,8 +17,7 @@ Form = Literal["flag", "count", "number", "text", "choice", "texts", "variable",
 """`variable` is the name of one that holds a secret, as `env:NAME`; `table` is for what no single field shows."""
 
 
-@dataclass(frozen=True, slots=True)
-class SettingKind:
+class SettingKind(Struct, frozen=True):
     form: Form
     read: Callable[[TomlTable, str], Any]
     least: int | None = None

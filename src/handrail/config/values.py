@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from handrail.config.approval_settings import ApprovalSettings
+from handrail.config.hook import HookSettings
 from handrail.config.mcp import McpSettings, ServeSettings, StandardSettings
 from handrail.config.network import NodeSettings, ServiceSettings
 from handrail.config.rlm import RlmSettings
@@ -87,6 +88,8 @@ class Config:
     journal: Path | None = None
     approvals: ApprovalSettings = field(default_factory=ApprovalSettings)
     """Who is told of a call that waits for a person's word."""
+    hook: HookSettings = field(default_factory=HookSettings)
+    """How calls of a coding agent are treated."""
 
     @property
     def policy(self) -> Policy:

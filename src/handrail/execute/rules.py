@@ -3,7 +3,11 @@
     allow io:read_file
     allow io:write_file path=docs/**
     deny  *:delete_*
+    ask   mail:send to=*@example.org
     allow mail:send@sha256:4f1c0a2b77d3
+    allow Bash command='git status**'
+
+The first rule that covers a call decides it; `ask` has a person asked whatever the rules below it say.
 
 A path of a tool that resolves its paths, as those of `io` do, is compared by the `Location` that it leads to, so that
 two spellings of one path are one place:
@@ -23,6 +27,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import shlex
 import unicodedata
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
@@ -45,7 +50,7 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{12,64}")
 class Rule(Struct, frozen=True):
     """A decision, the tools it is for, and what their arguments must look like."""
 
-    decision: Literal["allow", "deny"]
+    decision: Literal["allow", "deny", "ask"]
     tool: str
     arguments: tuple[tuple[str, str], ...] = ()
     definition: str = ""
@@ -58,16 +63,17 @@ class Rule(Struct, frozen=True):
         Raises:
             UsageError: With the form a rule has.
         """
-        decision, *rest = text.split() or [""]
-        if decision not in ("allow", "deny") or not rest or not all(part.find("=") > 0 for part in rest[1:]):
-            raise UsageError(f"rule {text!r} is not of the form 'allow|deny TOOL [ARGUMENT=PATTERN …]'")
+        decision, *rest = _words(text) or [""]
+        if decision not in ("allow", "deny", "ask") or not rest or not all(part.find("=") > 0 for part in rest[1:]):
+            raise UsageError(f"rule {text!r} is not of the form 'allow|deny|ask TOOL [ARGUMENT=PATTERN …]'")
         pairs = tuple((name, pattern) for name, _, pattern in (part.partition("=") for part in rest[1:]))
         tool, pinned, definition = rest[0].partition("@")
         if pinned and not _DIGEST.fullmatch(definition):
             raise UsageError(f"rule {text!r}: after '@' stands a digest, as in 'allow {tool}@sha256:4f1c0a2b77d3'")
-        if pinned and decision == "deny":
-            raise UsageError(f"rule {text!r}: a deny is for every definition of a tool; leave out '@{definition}'")
-        return cls("allow" if decision == "allow" else "deny", tool, pairs, definition)
+        if pinned and decision != "allow":
+            what = "a deny" if decision == "deny" else "an ask"
+            raise UsageError(f"rule {text!r}: {what} is for every definition of a tool; leave out '@{definition}'")
+        return cls("allow" if decision == "allow" else "deny" if decision == "deny" else "ask", tool, pairs, definition)
 
     def covers(self, question: Confirmation) -> bool:
         return self.fits(question) and question.definition.startswith(self.definition)
@@ -84,7 +90,7 @@ class Rule(Struct, frozen=True):
         locations = question.locations
         if name == "path" and name not in question.arguments and locations:
             fits = [self._place_fits(location, pattern) for location in locations.values()]
-            return any(fits) if self.decision == "deny" else all(fits)
+            return all(fits) if self.decision == "allow" else any(fits)
         if name not in question.arguments:
             return False
         if name in locations:
@@ -93,20 +99,22 @@ class Rule(Struct, frozen=True):
 
     def _place_fits(self, location: Location | None, pattern: str) -> bool:
         if location is None:
-            return self.decision == "deny" or pattern == ANYWHERE
-        return (pattern_reaches if self.decision == "deny" else pattern_covers)(pattern, location)
+            return self.decision != "allow" or pattern == ANYWHERE
+        return (pattern_covers if self.decision == "allow" else pattern_reaches)(pattern, location)
 
     def _fits(self, value: Any, pattern: str) -> bool:
-        """Of a list, every item must fit to be allowed, and any item that fits is denied."""
+        """Of a list, every item must fit to be allowed, and any item that fits is denied or asked about."""
         if isinstance(value, list | tuple):
             fits = [self._fits(item, pattern) for item in value]
-            return any(fits) if self.decision == "deny" else bool(fits) and all(fits)
+            return bool(fits) and all(fits) if self.decision == "allow" else any(fits)
         found = _matches(value, pattern)
-        return self.decision == "deny" if found is None else found
+        return self.decision != "allow" if found is None else found
 
     def __str__(self) -> str:
         tool = f"{self.tool}@{self.definition}" if self.definition else self.tool
-        return " ".join((self.decision, tool, *(f"{name}={pattern}" for name, pattern in self.arguments)))
+        special = any(letter.isspace() or letter in "'\"" for _, pattern in self.arguments for letter in pattern)
+        written = shlex.quote if special else str
+        return " ".join((self.decision, tool, *(f"{name}={written(pattern)}" for name, pattern in self.arguments)))
 
 
 class Rules:
@@ -123,12 +131,25 @@ class Rules:
         for rule in self._rules:
             if rule.decision == "allow" and question.why:
                 continue  # what was said in advance was not said of this
+            if rule.decision == "ask" and rule.covers(question):
+                question = replace(question, why="; ".join(filter(None, (question.why, f"rule '{rule}'"))))
+                break
             if rule.covers(question):
                 return Allow(f"rule '{rule}'") if rule.decision == "allow" else Deny(f"rule '{rule}'")
             if rule.fits(question):
                 now = question.definition[: len(rule.definition)]
                 question = replace(question, why=f"rule '{rule}' is for another definition of it; this one is {now}")
         return await self._otherwise.decide(question)
+
+
+def _words(text: str) -> list[str]:
+    """The words of a rule. A pattern with spaces in it stands in quotes; a lone quote is an ordinary letter."""
+    if '"' in text or "'" in text:
+        try:
+            return shlex.split(text)
+        except ValueError:
+            return text.split()
+    return text.split()
 
 
 def _matches(value: Any, pattern: str) -> bool | None:

@@ -10,7 +10,6 @@ and erasing the salt makes the ciphertext unreadable, also for the owner.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 
 from msgspec import Struct
 
@@ -30,11 +29,13 @@ class EncryptedBody(Struct, frozen=True):
     data: bytes
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class BodyEncryption:
+class BodyEncryption(Struct, frozen=True):
     """Encrypts and opens the exact bodies of one journal."""
 
     _secret: bytes
+
+    def __repr__(self) -> str:
+        return "BodyEncryption(…)"
 
     def seal(self, salt: bytes, data: bytes) -> EncryptedBody:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # few entries need it

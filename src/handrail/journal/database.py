@@ -11,9 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-import shutil
 import sqlite3
-import tempfile
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -173,6 +171,9 @@ def _unwritable(path: Path, patience: float) -> sqlite3.Connection:
 
     Without a log it is read as it stands. With one, both are copied: the log cannot be read without writing beside it.
     """
+    import shutil  # few journals are read so
+    import tempfile
+
     try:
         if not write_ahead_log(path).exists() or write_ahead_log(path).stat().st_size == 0:
             return _checked(path, f"{path.absolute().as_uri()}?mode=ro&immutable=1", patience)

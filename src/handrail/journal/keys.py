@@ -11,9 +11,10 @@ import binascii
 import hashlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from handrail.core.errors import JournalError, UsageError
 from handrail.core.keyfile import UnsafeKeyFile, create_key, is_small_order, read_key
@@ -26,8 +27,7 @@ _ED25519 = b"\x01"
 _PRIVATE = "PRIVATE+KEY+"
 
 
-@dataclass(frozen=True, slots=True)
-class Verifier:
+class Verifier(Struct, frozen=True):
     """A public key: enough to check a signature, not to make one."""
 
     name: str
@@ -74,8 +74,7 @@ class Verifier:
         return True
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Signer:
+class Signer(Struct, frozen=True):
     """A private key and its name. Neither its repr nor any error shows the key."""
 
     name: str

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from handrail.core.errors import BrokenProof, JournalError
-from handrail.core.events import ConfirmationAnswered
+from handrail.core.events import ConfirmationAnswered, Recorded
 from handrail.journal.confirmations import NOTED, FirstAnswers
 from handrail.journal.database import FATAL, JournalBusy, connect, explain_failure, read_meta
-from handrail.journal.entry import NO_PREVIOUS, EntryDraft, leaf_position, seal_entry
+from handrail.journal.entry import NO_PREVIOUS, EntryDraft, decode_event, leaf_position, seal_entry
 from handrail.journal.journal_files import JournalFileWatch
 from handrail.journal.keys import Signer
 from handrail.journal.merkle import Frontier, leaf_hash
@@ -32,6 +32,10 @@ _INSERT = "INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _INSERT_EXACT = "INSERT INTO exact VALUES (?, ?)"
 _INSERT_EFFECT = "INSERT INTO effect VALUES (?, ?)"
 _LAST_EFFECT = "SELECT max(seq) FROM effect WHERE identity = ?"
+_EFFECTS_OF = """
+SELECT seq, leaf, data FROM effect JOIN entry USING (seq) WHERE identity = ? ORDER BY seq DESC LIMIT ?
+"""
+_NEXT_OF_CALL = "SELECT seq, leaf, data FROM entry WHERE seq > ? AND run = ? AND call = ? ORDER BY seq LIMIT 1"
 _LAST_POSITION = "SELECT n FROM span WHERE run = ?"
 _ERASURES = "SELECT value FROM meta WHERE key = 'erasures'"
 _WHAT_IS_NEW = "SELECT (SELECT max(seq) FROM entry), (SELECT n FROM span WHERE run = ?)"
@@ -337,6 +341,32 @@ class JournalWriter:
         except sqlite3.Error as error:
             raise explain_failure(self.path, error) from error
         return None if leaf is None else (found, leaf[0])
+
+    def effects(self, identity: bytes, most: int) -> list[tuple[int, Recorded]]:
+        """The entries in which a side effect was noted, the last one first.
+
+        Raises:
+            JournalError: The journal cannot be read.
+        """
+        return self._events(_EFFECTS_OF, (identity, most))
+
+    def events_of_call(self, after: int, run: str, call: str) -> Iterator[Recorded]:
+        """What came of a call after an entry; the run and the call as their columns have them.
+
+        Raises:
+            JournalError: The journal cannot be read.
+        """
+        while found := self._events(_NEXT_OF_CALL, (after, run, call)):
+            after, event = found[0]
+            yield event
+
+    def _events(self, query: str, arguments: tuple[object, ...]) -> list[tuple[int, Recorded]]:
+        self.check_failure()
+        try:
+            rows = self._connection.execute(query, arguments).fetchall()
+        except sqlite3.Error as error:
+            raise explain_failure(self.path, error) from error
+        return [(seq, decode_event(leaf, data)) for seq, leaf, data in rows]
 
     def _rows(self, drafts: Sequence[EntryDraft]) -> _Rows:
         seq, prev = self.size, self._head

@@ -50,6 +50,7 @@ def config_sections(config: Config, hidden: Mapping[str, str]) -> tuple[Settings
         "node": config.node,
         "services": config.services,
         "rlm": config.rlm,
+        "hook": config.hook,
         "proof": {"journal": config.journal},
         "approvals": config.approvals,
     }

@@ -10,7 +10,8 @@ import re
 import tomllib
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 Path = tuple[str | int, ...]
 """Keys, and the indexes of elements: `("invokers", 1, "name")`."""
@@ -28,8 +29,7 @@ _STRING = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TomlPair:
+class TomlPair(Struct, frozen=True):
     """A key and its value, as offsets into the text."""
 
     begin: int
@@ -39,8 +39,7 @@ class TomlPair:
     """What the header above it names; None inside an inline table."""
 
 
-@dataclass(frozen=True, slots=True)
-class TomlLayout:
+class TomlLayout(Struct, frozen=True):
     lines: dict[Path, int]
     """The line, from 1, of every key, table and element."""
     pairs: dict[Path, TomlPair]

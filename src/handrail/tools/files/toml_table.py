@@ -5,13 +5,14 @@ Reading is typed: each method gives the value of one key in one type, or refuses
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from handrail.core.errors import ConfigError
 from handrail.core.jsontext import why_not_json
@@ -34,15 +35,17 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _TOML_LINE = re.compile(r"^(?P<why>.*) \(at (?:line (?P<line>\d+), column \d+|end of document)\)$", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class TomlKeyPath:
+class TomlKeyPath(Struct, frozen=True):
     """A key of a document: what an error points at."""
 
     file: str
-    text: str | None = field(default=None, repr=False)
+    text: str | None = None
     """The document. None for descriptors that are no file."""
     folder: Path | None = None
     path: tuple[str | int, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"TomlKeyPath({self.file!r}, {self.path!r})"  # the document would be too much
 
     def at(self, *path: str | int) -> TomlKeyPath:
         return replace(self, path=(*self.path, *path))
@@ -68,13 +71,12 @@ def _step(step: str | int) -> str:
     return f".{step}" if _BARE.fullmatch(step) else f".{step!r}"
 
 
-@dataclass(frozen=True, slots=True)
-class TomlTable:
+class TomlTable(Struct, frozen=True):
     """Keys and values, and where each key came from if that is not the table's own place."""
 
     values: Mapping[str, Any]
     place: TomlKeyPath
-    origins: Mapping[str, TomlKeyPath] = field(default_factory=dict)
+    origins: Mapping[str, TomlKeyPath] = {}
 
     def __contains__(self, key: str) -> bool:
         return key in self.values
@@ -90,6 +92,8 @@ class TomlTable:
         known = tuple(known)
         for key in self.values:
             if key not in known:
+                import difflib  # most people spell it right
+
                 near = difflib.get_close_matches(key, known, n=1)
                 hint = f"did you mean {near[0]!r}?" if near else f"the keys here are {', '.join(known)}"
                 raise self.error(key, f"there is no such key; {hint}")

@@ -135,6 +135,10 @@ export const en = {
   "fields.approvals.secret": "The variable with the secret that posts are signed with.",
   "fields.approvals.address": "Where people reach this node; links in the post lead there.",
   "fields.approvals.expires": "Seconds in which a link is good.",
+  "fields.group.hook": "Coding agents",
+  "fields.hook.otherwise": "What becomes of an agent's call that no rule speaks of; host leaves it to the agent.",
+  "fields.hook.on_failure": "What the hook says where it cannot decide.",
+  "fields.hook.wait": "Seconds for which a question waits for an answer here before the agent asks.",
 };
 
 /** @type {typeof en} */
@@ -273,4 +277,8 @@ export const de = {
   "fields.approvals.secret": "Die Variable mit dem Geheimnis, mit dem Meldungen signiert werden.",
   "fields.approvals.address": "Wo Menschen diesen Knoten erreichen; Links in der Meldung führen dorthin.",
   "fields.approvals.expires": "Sekunden, in denen ein Link gilt.",
+  "fields.group.hook": "Programmierende Agenten",
+  "fields.hook.otherwise": "Was aus einem Aufruf wird, von dem keine Regel spricht; host überlässt ihn dem Agenten.",
+  "fields.hook.on_failure": "Was der Hook sagt, wenn er nicht entscheiden kann.",
+  "fields.hook.wait": "Sekunden, die eine Frage hier auf Antwort wartet, bevor der Agent fragt.",
 };
