@@ -12,6 +12,7 @@ ROWS = {
     "loop": ("our_loop", "LOOP"),
     "stdio": ("mcp_stdio", "STDIO"),
     "stdio-2025": ("mcp_stdio", "STDIO_2025"),
+    "http": ("mcp_http", "HTTP"),
     "pydantic-ai": ("pydantic_ai", "PYDANTIC_AI"),
     "langchain": ("langchain", "LANGCHAIN"),
     "openai-agents": ("openai_agents", "OPENAI_AGENTS"),
