@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from handrail.app.loaded_groups import Beside, LoadedGroups, Sets
 from handrail.app.person import Person
-from handrail.app.tool_groups import AppMcpServer, GroupContext, ToolGroup, load_groups
+from handrail.app.tool_groups import AppMcpServer, GroupContext, ServedClients, ToolGroup, load_groups
 from handrail.config.approvals import CurrentRules
 from handrail.config.load import load_config
 from handrail.config.values import Config
@@ -267,12 +267,14 @@ async def open_app(
     *,
     beside: Beside = lambda others: (),
     adjust: Adjust = lambda config: config,
+    clients: ServedClients | None = None,
 ) -> AsyncIterator[App]:
     """Tools, executor and journal for as long as the block lasts; the journal is made if it is not there.
 
     Files are read, and MCP servers connected, all at once. One that cannot be had and is not required is told to
     the person, and joins when it comes back. `beside` gives tools that go with those that there are;
-    `adjust` does to a configuration that is read anew what was done to this one since it was read.
+    `adjust` does to a configuration that is read anew what was done to this one since it was read. `clients` are those
+    that MCP servers work for, where we stand between them.
 
     Raises:
         UsageError: Something in the configuration, or wanted beside it, cannot be had.
@@ -293,7 +295,7 @@ async def open_app(
             webhooks.append(_webhook(config, journal))
             stack.push_async_callback(webhooks[0].aclose)
         spill = DirectorySpill(journal.parent / "outputs")
-        around = GroupContext(person, approving, opened, on_change=lambda: apps[0].changed() if apps else None)
+        around = GroupContext(person, approving, opened, lambda: apps[0].changed() if apps else None, clients)
         node = LoadedGroups(config, wanted.tools, around, (read_output_tool(spill),) if wanted.read_on else (), beside)
         stack.push_async_callback(node.close)
         tools = await node.open(groups)

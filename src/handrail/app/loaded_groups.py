@@ -151,7 +151,7 @@ class LoadedGroups:
                 if name not in kept and (server := self._made(config, name)) is not None:
                     new[name] = server
             ensembles = (*_ensembles(fresh), *(server.ensemble for server in new.values()))
-            await prepare_ensembles(ensembles, self._person.tell)
+            await prepare_ensembles(ensembles, (lambda line: None) if self._person.patient else self._person.tell)
             for server in new.values():
                 server.approval = self._approval(config, server.name)
         except BaseException:

@@ -16,18 +16,23 @@ from handrail.app.converse import ConverseTool
 from handrail.app.mcp_resources import ConversationResources, CurrentCaller, ProofResources
 from handrail.app.models import open_model
 from handrail.app.person import Person
+from handrail.app.tool_groups import ServedClients
 from handrail.config.mcp import PromptSettings, ServeSettings
 from handrail.config.values import Config
 from handrail.core.context import LOCAL, Principal
+from handrail.mcp.client.server_questions import ApproverQuestionHandler
 from handrail.mcp.server.client_approver import ClientApprover
+from handrail.mcp.server.client_relay import McpClientRelay
 from handrail.mcp.server.definition import (
     ChangeNotices,
+    FirstWords,
     McpCaller,
     McpServerDefinition,
     PromptArgument,
     PromptMessage,
     ResourceSource,
     ServedPrompt,
+    ServerBehind,
 )
 from handrail.mcp.server.searched_tools import check_names
 from handrail.mcp.server.sources import FolderSource
@@ -48,8 +53,11 @@ async def open_served(
     version: str,
     look: float | None = LOOK,
     adjust: Adjust = lambda config: config,
+    client: FirstWords | None = None,
 ) -> AsyncIterator[McpServerDefinition]:
     """Everything that `[serve]` says, for as long as the block lasts. A change of its files is taken up meanwhile.
+
+    MCP servers among the tools are told what the `client` can do; None: nobody knows yet who will come.
 
     Raises:
         UsageError: Something in the configuration cannot be had.
@@ -58,6 +66,7 @@ async def open_served(
     """
     person = person or Person()
     converse, asker, notices = config.serve.converse, ClientApprover(), ChangeNotices()
+    relay = McpClientRelay(asker, client) if config.mcp else None
     async with AsyncExitStack() as stack:
         converser = None if converse is None else ConverseTool(converse, asker)
         rules = wanted.rules if converser is None else (*wanted.rules, f"allow {converser.name}")
@@ -70,8 +79,11 @@ async def open_served(
                 person,
                 beside=partial(_beside, config.serve, converser),
                 adjust=adjust,
+                clients=None if relay is None else ServedClients(relay, partial(_noticed, notices)),
             )
         )
+        if relay is not None:
+            relay.questions = ApproverQuestionHandler(app.approver, None, app.journal)
         if converser is not None:
             converser.begin(app, await stack.enter_async_context(open_model(config, converser.model)))
         app.listeners.append(lambda: notices.changed("tools"))
@@ -80,7 +92,26 @@ async def open_served(
             stack.push_async_callback(
                 cancel_and_wait, asyncio.create_task(reload_on_change(app, person, look, _lasting, told))
             )
-        yield _served(app, asker, notices, None if converser is None else converser.name, version)
+        served = _served(app, asker, notices, None if converser is None else converser.name, version)
+        yield replace(served, behind=partial(_servers_behind, app), relay=relay)
+
+
+def _noticed(notices: ChangeNotices, what: str) -> None:
+    """A server behind us has changed."""
+    match what.partition(":"):
+        case "resource", _, uri:
+            notices.updated(uri)
+        case ("resources" | "prompts") as listed, _, _:
+            notices.changed(listed)
+        case "ready", _, _:  # what changed while it was away it did not tell
+            notices.changed("resources")
+            notices.changed("prompts")
+
+
+def _servers_behind(app: App) -> tuple[ServerBehind, ...]:
+    from handrail.mcp.client.passed_server import PassedServer
+
+    return tuple(PassedServer(server.ensemble, server.settings.prefix) for server in app.servers.values())
 
 
 def _beside(settings: ServeSettings, converser: ConverseTool | None, others: RegisteredTools) -> tuple[Tool, ...]:

@@ -26,6 +26,8 @@ class Person:
     approvals: Approvals = field(default_factory=Approvals.here)
     consent: Consent | None = None
     tell: Callable[[str], None] = lambda line: logger.warning("%s", line)
+    patient: bool = False
+    """Whether they need not be told that something takes long: they wait for nothing that they would see."""
 
     @property
     def tokens(self) -> Path:

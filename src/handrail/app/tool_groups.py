@@ -23,6 +23,7 @@ from handrail.tools.ensemble import Ensemble
 
 if TYPE_CHECKING:
     from handrail.mcp.client.ensemble import McpEnsemble
+    from handrail.mcp.client.server_questions import ClientRelay
     from handrail.sessions.llm import LLM
 
 
@@ -46,6 +47,15 @@ class AppMcpServer:
 
 
 @dataclass(frozen=True, slots=True)
+class ServedClients:
+    """The MCP clients that servers work for, where we stand between them."""
+
+    relay: ClientRelay
+    on_notice: Callable[[str], None]
+    """Called in the loop when something of a server has changed; see `McpEnsemble.on_notice`."""
+
+
+@dataclass(frozen=True, slots=True)
 class GroupContext:
     """What groups are given beside their settings."""
 
@@ -54,6 +64,7 @@ class GroupContext:
     journal: Journal | None = None
     on_change: Callable[[], None] = lambda: None
     """Called in the loop when a server has other tools than before."""
+    clients: ServedClients | None = None
 
 
 async def approved_servers(config: Config, person: Person) -> dict[str, McpSettings]:
@@ -125,6 +136,8 @@ def make_server(config: Config, name: str, settings: McpSettings, around: GroupC
         "sign_in": _sign_in(name, settings, person),
         "on_change": around.on_change,
     }
+    if around.clients is not None:
+        options |= {"relay": around.clients.relay, "on_notice": around.clients.on_notice}
     return AppMcpServer(name, settings, mcp_ensemble(name, endpoint, **options | others), lent)
 
 

@@ -268,7 +268,7 @@ def _same(written: str, rule: Rule) -> bool:
 
 def described_tool(tool: RemoteTool) -> dict[str, Any]:
     """What a person approves of a tool: every word that a model or the executor goes by."""
-    described: dict[str, Any] = msgspec.to_builtins(tool)
+    described: dict[str, Any] = msgspec.to_builtins(tool.said)
     return {key: value for key, value in described.items() if value not in (None, "")}
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from msgspec import Struct, field
 
 from handrail.core.canonical import digest
 
 if TYPE_CHECKING:
-    from handrail.mcp.client.server_questions import ServerQuestionHandler
+    from handrail.mcp.client.server_questions import ClientRelay, ServerQuestionHandler
     from handrail.mcp.client.sign_in import SignIn
 
 Era = Literal["auto", "legacy", "modern"]
@@ -91,6 +91,9 @@ class McpLinkTerms:
     era: Era = "auto"
     asking: ServerQuestionHandler | None = None
     """Who answers the questions of the server."""
+    relay: ClientRelay | None = None
+    """The MCP clients that the server works for, where we stand between them: they answer its questions, and hear
+    what it says by itself."""
     sign_in: SignIn | None = None
 
 
@@ -104,6 +107,8 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     """For whoever uses it. People are shown it; no model is: it comes from outside, and nobody has approved it."""
     capabilities: frozenset[str] = frozenset()
     """As `tools`, `resources`, `prompts`, `completions`, `tasks`."""
+    declared: dict[str, Any] = field(default_factory=dict)
+    """Its capabilities as it wrote them, for whoever passes them on."""
 
 
 class RemoteTool(Struct, frozen=True, kw_only=True):
@@ -119,10 +124,24 @@ class RemoteTool(Struct, frozen=True, kw_only=True):
     idempotent: bool | None = None
     open_world: bool | None = None
     """None: it does not say."""
+    listed: dict[str, Any] = field(default_factory=dict)
+    """All of it as the server wrote it, with icons and `_meta`, for whoever passes it on."""
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """What a person's word is about: what the tool says and takes, not how it looks."""
+        return {name: getattr(self, name) for name in self.__struct_fields__ if name != "listed"}
 
     @property
     def digest(self) -> str:
-        return digest({name: getattr(self, name) for name in self.__struct_fields__})
+        return digest(self.said)
+
+
+@runtime_checkable
+class RemoteListing(Protocol):
+    """The handler of a tool that a server has: it knows how the server lists the tool now."""
+
+    def listing(self) -> dict[str, Any]: ...
 
 
 class RemoteResource(Struct, frozen=True, kw_only=True):

@@ -28,7 +28,11 @@ async def test_it_says_what_the_server_says_of_itself() -> None:
     async with connected(raw("legacy")) as connection:
         states = [connection.state]
         assert connection.facts == ServerFacts(
-            name="raw", version="1", protocol="2025-11-25", capabilities=frozenset({"tools", "resources"})
+            name="raw",
+            version="1",
+            protocol="2025-11-25",
+            capabilities=frozenset({"tools", "resources"}),
+            declared={"tools": {"listChanged": True}, "resources": {"subscribe": True}},
         )
     states.append(connection.state)
     assert states == ["ready", "closed"]

@@ -6,9 +6,10 @@ import asyncio
 import json
 import signal
 import sys
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -22,6 +23,9 @@ from handrail.cli.terminal.person import terminal_person
 from handrail.config.mcp import ConverseSettings, ServeSettings
 from handrail.core.errors import UsageError
 from handrail.mcp.import_errors import import_failure
+
+if TYPE_CHECKING:
+    from handrail.mcp.server.definition import FirstWords, McpServerDefinition
 
 
 @cli_command(
@@ -104,23 +108,25 @@ def _entry(setup: CliSetup) -> str:
 
 
 async def _serve(setup: CliSetup, chosen: RunOptions, address: tuple[str, int] | None) -> None:
-    from handrail.app.mcp_serving import open_served
+    if address is not None:
+        return await _serve_http(setup, chosen, *address)
+    from handrail.mcp.server.stdio import open_stdio
 
-    wanted = chosen.wanted(setup.config)
-    version, person = handrail.__version__, terminal_person(ask=False)
-    async with open_served(setup.config, setup.journal, wanted, person, version=version, adjust=setup.adjust) as served:
-        if address is None:
-            from handrail.mcp.server.stdio import serve_stdio
+    if sys.stdin.isatty():
+        tell(_entry(setup))
+    with open_stdio() as wire:
+        # Servers are told what the client can do, so it is heard first.
+        client = await wire.first_words()
+        async with _opened(setup, chosen, client) as served:
+            await wire.serve(served)
 
-            if sys.stdin.isatty():
-                tell(_entry(setup))
-            await serve_stdio(served)
-            return
-        from handrail.mcp.server.http import serve_http
 
+async def _serve_http(setup: CliSetup, chosen: RunOptions, host: str, port: int) -> None:
+    from handrail.mcp.server.http import serve_http
+
+    async with _opened(setup, chosen) as served:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # from here on it is how a server is told to end, and it does
         serve = setup.config.serve
-        host, port = address
         await serve_http(
             served,
             host=host,
@@ -130,3 +136,19 @@ async def _serve(setup: CliSetup, chosen: RunOptions, address: tuple[str, int] |
             token=serve.secret(),
             ready=lambda url: tell(f"Serving at {url}"),
         )
+
+
+def _opened(
+    setup: CliSetup, chosen: RunOptions, client: FirstWords | None = None
+) -> AbstractAsyncContextManager[McpServerDefinition]:
+    from handrail.app.mcp_serving import open_served
+
+    return open_served(
+        setup.config,
+        setup.journal,
+        chosen.wanted(setup.config),
+        terminal_person(ask=False, patient=True),
+        version=handrail.__version__,
+        adjust=setup.adjust,
+        client=client,
+    )

@@ -13,10 +13,10 @@ from handrail.execute.terminal.line_reader import read_word
 from handrail.mcp.values import Endpoint, StdioEndpoint
 
 
-def terminal_person(*, ask: bool = True) -> Person:
+def terminal_person(*, ask: bool = True, patient: bool = False) -> Person:
     """Somebody who can be asked if there is a terminal, and is told things beside the answer."""
     can_ask = ask and sys.stdin.isatty() and sys.stderr.isatty()
-    return Person(by=login_name(), tell=_tell, consent=_consent if can_ask else None)
+    return Person(by=login_name(), tell=_tell, consent=_consent if can_ask else None, patient=patient)
 
 
 def _tell(line: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import mcp_types
 from mcp.client.session import ClientRequestContext
+from pydantic import TypeAdapter
 
 from handrail.core.errors import HandrailError, ToolError
 from handrail.core.messages import (
@@ -29,7 +30,8 @@ from handrail.core.messages import (
 from handrail.core.model_request import ModelRequest
 from handrail.core.redact import redact_text
 from handrail.mcp.client.content import decode_base64
-from handrail.mcp.client.server_questions import ServerQuestionHandler
+from handrail.mcp.client.question_pause import PausingQuestionHandler
+from handrail.mcp.client.server_questions import ClientRefused, Kind, ServerQuestionHandler
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -44,12 +46,40 @@ _STOPS: dict[StopReason, str] = {"end": "endTurn", "max_tokens": "maxTokens", "s
 def callbacks(asking: ServerQuestionHandler, server: str) -> dict[str, Any]:
     """Keyword arguments for `mcp.Client`: only for what can be answered, so that nothing else is announced."""
     open_questions: set[object] = set()
-    made = {
-        "elicitation": ("elicitation_callback", _answering(_elicitation(asking, server), open_questions)),
-        "sampling": ("sampling_callback", _answering(_sampling(asking, server), open_questions)),
-        "roots": ("list_roots_callback", _answering(_roots(asking), open_questions)),
+    made: dict[Kind, tuple[str, Callable[..., Awaitable[Any]]]] = {
+        "elicitation": ("elicitation_callback", _elicitation(asking, server)),
+        "sampling": ("sampling_callback", _sampling(asking, server)),
+        "roots": ("list_roots_callback", _roots(asking)),
     }
-    return dict(made[kind] for kind in sorted(asking.answers))
+    if isinstance(asking, PausingQuestionHandler):
+        for kind in asking.passed:
+            made[kind] = made[kind][0], _PASSED[kind](asking, server)
+    return {
+        name: _answering(made[kind][1], open_questions) for kind in sorted(asking.answers) for name in made[kind][:1]
+    }
+
+
+def _passed_request(method: str, result: Any) -> Callable[[PausingQuestionHandler, str], Callable[..., Awaitable[Any]]]:
+    """Questions of this method go to the client that the server works for, and its answers come back, as they are."""
+
+    def passing(asking: PausingQuestionHandler, server: str) -> Callable[..., Awaitable[Any]]:
+        async def ask(context: ClientRequestContext, params: Any = None) -> Any:
+            asked = {} if params is None else params.model_dump(by_alias=True, mode="json", exclude_unset=True)
+            return result.validate_python(await asking.passed_on(server, method, asked), by_name=False)
+
+        return ask
+
+    return passing
+
+
+_PASSED: dict[Kind, Callable[[PausingQuestionHandler, str], Callable[..., Awaitable[Any]]]] = {
+    "elicitation": _passed_request("elicitation/create", TypeAdapter(mcp_types.ElicitResult)),
+    "sampling": _passed_request(
+        "sampling/createMessage",
+        TypeAdapter(mcp_types.CreateMessageResult | mcp_types.CreateMessageResultWithTools),
+    ),
+    "roots": _passed_request("roots/list", TypeAdapter(mcp_types.ListRootsResult)),
+}
 
 
 def _answering(
@@ -64,6 +94,8 @@ def _answering(
         open_questions.add(question)
         try:
             return await callback(*given)
+        except ClientRefused as refusal:
+            return mcp_types.ErrorData(code=refusal.rpc_code, message=refusal.message, data=refusal.data)
         except ToolError as refusal:
             return mcp_types.ErrorData(code=_REJECTED, message=refusal.message)
         except HandrailError as error:

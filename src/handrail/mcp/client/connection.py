@@ -21,7 +21,7 @@ from handrail.core.ports import Clock, SystemClock
 from handrail.core.redact import redact_text
 from handrail.core.timeouts import time_limit
 from handrail.mcp.client.failures import ATTEMPT, McpConnectionLost, SendAttempt, clean_server_text, translate_error
-from handrail.mcp.client.inbox import NoticeThrottle
+from handrail.mcp.client.inbox import NoticeThrottle, OnMessage
 from handrail.mcp.client.server_link import ServerLink
 from handrail.mcp.values import Endpoint, HttpEndpoint, McpLinkTerms, ServerFacts
 
@@ -102,11 +102,13 @@ class McpConnection:
         clock: Clock | None = None,
         on_change: Callable[[str], None] = _ignore_state,
         on_tools: Callable[[], None] = lambda: None,
+        on_message: OnMessage | None = None,
         chance: Callable[[], float] = random.random,
     ) -> None:
         """`on_change` is called in the loop with `tools`, `resources`, `prompts` or `resource:<uri>`, several notices
         taken for one, and with `lost` and `ready` when that happens; not with the `ready` that `open` waits for.
-        `on_tools` is called with each notice of changed tools at once, however many there are."""
+        `on_tools` is called with each notice of changed tools at once, however many there are. `on_message` is called
+        with every notification that means nothing to us."""
         self.name = name
         self.endpoint = endpoint
         self._terms = terms
@@ -114,6 +116,8 @@ class McpConnection:
         self._clock = clock or SystemClock()
         self._notices = NoticeThrottle(terms.bounds.settle, on_change, self._clock)
         self._on_tools = on_tools
+        self._on_message = on_message
+        self._shakes_hands = terms.era == "auto" and terms.relay is not None and terms.relay.shakes_hands
         self._backoff = ReconnectBackoff(terms.bounds.failures, self._clock, chance)
         self._errors: deque[str] = deque(maxlen=_KEPT_ERRORS)
         self._said = ""
@@ -188,17 +192,38 @@ class McpConnection:
 
     async def watch(self, uri: str) -> None:
         """Hear of changes of a resource as `resource:<uri>`, over this connection and those that come after it."""
-        if uri not in self._watched:
-            self._watched = (*self._watched, uri)
-            await self.use(self._subscribe, resend=True)
+        if uri in self._watched:
+            return
+        self._watched = (*self._watched, uri)
+        try:
+            await self.use(lambda client: self._subscribe(client, (uri,)), resend=True)
+        except BaseException:
+            self._watched = tuple(each for each in self._watched if each != uri)
+            raise
 
-    async def _subscribe(self, client: Client) -> None:
+    async def unwatch(self, uri: str) -> None:
+        """Hear of its changes no more."""
+        if uri not in self._watched:
+            return
+        self._watched = tuple(each for each in self._watched if each != uri)
+        await self.use(lambda client: self._unsubscribe(client, uri), resend=True)
+
+    async def _unsubscribe(self, client: Client, uri: str) -> None:
         if self._live is not None and self._live.inbox.modern:
             self._live.watch(self._watched)
             return
         import mcp_types
 
-        for uri in self._watched:
+        params = mcp_types.UnsubscribeRequestParams(uri=uri)
+        await client.session.send_request(mcp_types.UnsubscribeRequest(params=params), mcp_types.EmptyResult)
+
+    async def _subscribe(self, client: Client, uris: tuple[str, ...]) -> None:
+        if self._live is not None and self._live.inbox.modern:
+            self._live.watch(self._watched)
+            return
+        import mcp_types
+
+        for uri in uris:
             params = mcp_types.SubscribeRequestParams(uri=uri)
             await client.session.send_request(mcp_types.SubscribeRequest(params=params), mcp_types.EmptyResult)
 
@@ -284,6 +309,9 @@ class McpConnection:
         self._move("connecting")
         life = self._begin()
         failure = await self._reached(life)
+        if failure is not None and life.knows_no_handshake:
+            self._shakes_hands = False
+            return await self._once(first)
         if failure is not None:
             self._backoff.failed()
             self._gone(life, failure.why)
@@ -308,7 +336,15 @@ class McpConnection:
         self._notices.tell("lost")
 
     def _begin(self) -> ServerLink:
-        life = ServerLink(self.name, self.endpoint, self._terms, self._clock, self._noticed)
+        life = ServerLink(
+            self.name,
+            self.endpoint,
+            self._terms,
+            self._clock,
+            self._noticed,
+            self._on_message,
+            shakes_hands=self._shakes_hands,
+        )
         self._lives.add(life)
         life.task.add_done_callback(lambda _: self._lives.discard(life))
         return life
@@ -340,7 +376,7 @@ class McpConnection:
     async def _watch_again(self, life: ServerLink) -> None:
         if self._watched and not life.over.is_set():
             try:
-                await self.use(self._subscribe, resend=False, wait=0)
+                await self.use(lambda client: self._subscribe(client, self._watched), resend=False, wait=0)
             except (McpError, TimeoutError) as error:
                 self._errors.append(str(error))
 

@@ -62,6 +62,7 @@ class McpEnsemble(Ensemble):
         enabled: bool = True,
         defaults: ToolDefaults = ToolDefaults(),
         on_change: Callable[[], None] | None = None,
+        on_notice: Callable[[str], None] | None = None,
     ) -> None:
         """`mcp_ensemble` takes what stands in `terms` and `link` one by one."""
         super().__init__(name, enabled=enabled, defaults=defaults, on_prepare=self._open, on_close=self._shut)
@@ -72,9 +73,12 @@ class McpEnsemble(Ensemble):
         """Why the server cannot be used, or why its tools could not be read again."""
         self.on_change = on_change
         """Called in the loop when other tools are offered than before."""
+        self.on_notice = on_notice
+        """Called in the loop with `resources`, `prompts` or `resource:<uri>` when that has changed, and with `ready`
+        when the server is there again."""
         self.under_way: RemoteCallsInProgress = RemoteCallsInProgress()
         self.asking: PausingQuestionHandler | None = (
-            None if link.asking is None else PausingQuestionHandler(link.asking, self.under_way)
+            None if link.asking is None else PausingQuestionHandler(link.asking, self.under_way, link.relay)
         )
         self._link = replace(link, asking=self.asking)
         self._terms = terms
@@ -182,7 +186,14 @@ class McpEnsemble(Ensemble):
             from handrail.mcp.client.connection import McpConnection
         except ImportError as error:
             raise import_failure(error, f"MCP server {self.name!r}") from error
-        return McpConnection(self.name, self.endpoint, self._link, on_change=self._noticed, on_tools=self.doubt)
+        return McpConnection(
+            self.name,
+            self.endpoint,
+            self._link,
+            on_change=self._noticed,
+            on_tools=self.doubt,
+            on_message=None if self._link.relay is None else self._pass_on,
+        )
 
     async def _shut(self) -> None:
         connection, self._connection = self._connection, None
@@ -208,6 +219,13 @@ class McpEnsemble(Ensemble):
         """Something about the server has changed. A new connection may lead to another server than the last."""
         if what in ("tools", "ready"):
             self._stale.set()
+        if self.on_notice is not None:
+            self.on_notice(what)
+
+    def _pass_on(self, method: str, params: dict[str, Any]) -> None:
+        """Something for the clients that the server works for."""
+        if self._link.relay is not None:
+            self._link.relay.tell(self.name, method, params, self.under_way.meant())
 
     async def _watch(self) -> None:
         while True:

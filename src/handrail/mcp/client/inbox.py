@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import anyio
 from mcp.shared.message import SessionMessage
@@ -36,13 +36,20 @@ _NOTICES = {
     "notifications/resources/list_changed": "resources",
     "notifications/prompts/list_changed": "prompts",
 }
+_USED_HERE = frozenset(
+    ("notifications/progress", "notifications/cancelled", "notifications/subscriptions/acknowledged")
+)
+"""Notifications that belong to a request of ours. Any other is for the client, where we stand before one."""
+OnMessage = Callable[[str, dict[str, Any]], None]
 _AT_ONCE = 32
 """Messages that are given out before others in the loop have their turn."""
 
 
 class McpInbox:
-    def __init__(self, on_notice: Callable[[str], None]) -> None:
+    def __init__(self, on_notice: Callable[[str], None], on_message: OnMessage | None = None) -> None:
+        """`on_message` takes the notifications that are not for us, where there is somebody to pass them on to."""
         self._on_notice = on_notice
+        self._on_message = on_message
         self._marks: dict[str, TransportFault] = {}
         self.modern = False
         """Whether every result has a `resultType`, or would have if the server kept to the protocol."""
@@ -64,6 +71,9 @@ class McpInbox:
                 remove_malformed_tools(result, modern=self.modern)
             case JSONRPCNotification(method=method) if (kind := self._kind(method, message)) is not None:
                 self._on_notice(kind)
+                return None
+            case JSONRPCNotification(method=method) if self._on_message is not None and method not in _USED_HERE:
+                self._on_message(method, message.params or {})
                 return None
             case JSONRPCError(error=error) if isinstance(error.data, str) and error.data in self._marks:
                 error.data = self._marks.pop(error.data)

@@ -18,7 +18,13 @@ from handrail.core.errors import Denied
 from handrail.core.invocation import Invocation
 from handrail.core.model_request import ModelRequest
 from handrail.core.timeouts import time_limit
-from handrail.mcp.client.server_questions import ElicitationReply, Kind, SamplingReply, ServerQuestionHandler
+from handrail.mcp.client.server_questions import (
+    ClientRelay,
+    ElicitationReply,
+    Kind,
+    SamplingReply,
+    ServerQuestionHandler,
+)
 
 _GIVEN_UP = "the call was given up, and the question with it"
 
@@ -54,8 +60,12 @@ class RemoteCallsInProgress:
                 question.reschedule(0)
             calls.discard(invocation)
 
-    def _meant(self) -> set[Invocation]:
-        """The calls that a question which comes now may belong to."""
+    def meant(self) -> set[Invocation]:
+        """The calls that a message which comes now may belong to.
+
+        Raises:
+            Denied: It belongs to one that was given up.
+        """
         match _CALL.get():
             case (under_way, call) if under_way is self:
                 if call not in self._calls:
@@ -70,7 +80,7 @@ class RemoteCallsInProgress:
         Raises:
             Denied: Nobody waits for the answer any more.
         """
-        calls = self._meant()
+        calls = self.meant()
         try:
             async with time_limit(None) as question:
                 self._questions[question] = calls
@@ -89,13 +99,24 @@ class RemoteCallsInProgress:
 class PausingQuestionHandler:
     """An `ServerQuestionHandler` that stops the time of the calls under way as long as it has no answer."""
 
-    def __init__(self, asking: ServerQuestionHandler, calls: RemoteCallsInProgress) -> None:
+    def __init__(
+        self, asking: ServerQuestionHandler, calls: RemoteCallsInProgress, relay: ClientRelay | None = None
+    ) -> None:
         self._asking = asking
         self._calls = calls
+        self.relay = relay
 
     @property
     def answers(self) -> frozenset[Kind]:
-        return self._asking.answers
+        own = self._asking.answers
+        return own if self.relay is None else self.passed | (own & {"sampling"})
+
+    @property
+    def passed(self) -> frozenset[Kind]:
+        """What the client is asked that the server works for. A model that we lend stands in for the client's."""
+        if self.relay is None:
+            return frozenset()
+        return self.relay.answers - (self._asking.answers & {"sampling"})
 
     @property
     def roots(self) -> tuple[Path, ...]:
@@ -110,3 +131,10 @@ class PausingQuestionHandler:
     async def sample(self, server: str, request: ModelRequest, meant: tuple[str, ...] = ()) -> SamplingReply:
         async with self._calls.waiting() as runs:
             return await self._asking.sample(server, request, meant or runs)
+
+    async def passed_on(self, server: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """What the client says that the server works for."""
+        assert self.relay is not None
+        calls = self._calls.meant()
+        async with self._calls.waiting():
+            return await self.relay.ask(server, method, params, calls)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import mcp_types as codes
 from mcp.shared.exceptions import MCPError, UrlElicitationRequiredError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from handrail.core.calls import Output
@@ -14,6 +15,7 @@ from handrail.core.invocation import Invocation
 from handrail.mcp.client.content import output_of
 from handrail.mcp.client.failures import McpAnswerTooLarge, clean_server_text
 from handrail.mcp.client.tasks import FollowedCall, finish_task, follow_call
+from handrail.mcp.server.client_questions import KEY as CLIENT, ClientAsk, ClientBehindCall
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -42,6 +44,11 @@ class RemoteCall:
         """Whether it may be sent again: it changes nothing, or nothing more."""
         self._structured = structured
 
+    def listing(self) -> dict[str, Any]:
+        """How its server lists the tool now."""
+        found = self._server.remote.get(self._name)
+        return {} if found is None else found.listed
+
     async def __call__(self, invocation: Invocation) -> Output:
         """Calls the tool at its server.
 
@@ -60,7 +67,20 @@ class RemoteCall:
             raise self._failure(McpError(self._server.name, "it did not answer in time"), sending) from error
         if isinstance(got, str):
             raise Forbidden(f"{invocation.tool_name!r} is not called: {got}")
-        return output_of(got, structured=self._structured)
+        return self._output(invocation, got)
+
+    def _output(self, invocation: Invocation, got: CallToolResult) -> Output:
+        client = _client_behind(invocation)
+        said = None if client is None else got.model_dump(by_alias=True, mode="json", exclude_unset=True)
+        try:
+            output = output_of(got, structured=self._structured)
+        except ToolError:
+            if client is not None and said is not None:
+                client.keep(invocation.id, None, said)
+            raise
+        if client is not None and said is not None:
+            client.keep(invocation.id, output.output, said)
+        return output
 
     async def _sent(self, sending: _CallAttempt) -> CallToolResult | str:
         try:
@@ -73,6 +93,8 @@ class RemoteCall:
 
     def _failure(self, error: McpError, sending: _CallAttempt) -> ToolError:
         if isinstance(error, ServerRefused) and not sending.followed.under_way:
+            if sending.refusal is not None and (client := sending.client) is not None:
+                return client.refuse(sending.refusal.code, sending.refusal.message, sending.refusal.data)
             return ToolError(_CODES.get(error.code, "mcp_error"), str(error))
         if sending.sent and not self._reusable and not (isinstance(error, ServerLost) and not error.sent):
             return InDoubt(
@@ -96,7 +118,16 @@ class _CallAttempt:
         self._digest = digest
         self._invocation = invocation
         self.sent = False
-        self.followed = FollowedCall(server.name, lambda status, words: invocation.progress(stage=words or status))
+        self.refusal: codes.ErrorData | None = None
+        """The protocol error that it was answered with last."""
+        self.client = _client_of(invocation)
+        self.followed = FollowedCall(server.name, self._followed)
+
+    def _followed(self, status: str, words: str) -> None:
+        """The server works on it as a task; who called may have one too, and need not wait."""
+        if self.client is not None and self.client.behind is not None:
+            self.client.detach()
+        self._invocation.progress(stage=words or status)
 
     async def __call__(self, client: Client) -> CallToolResult | str:
         """The result, or why the tool may not be called."""
@@ -110,8 +141,9 @@ class _CallAttempt:
         try:
             return await self._called(client)
         except MCPError as error:
+            self.refusal = error.error
             match error.code:
-                case codes.URL_ELICITATION_REQUIRED:
+                case codes.URL_ELICITATION_REQUIRED if self.client is None or self.client.behind is None:
                     await self._visit(error)
                     return await self._called(client)  # it did nothing yet: it cannot, before somebody was there
                 case codes.HEADER_MISMATCH:
@@ -127,7 +159,7 @@ class _CallAttempt:
                 self._name,
                 self._invocation.arguments,
                 progress_callback=_progress(self._invocation),
-                meta=_meta(self._invocation),
+                meta=_meta(self._invocation, modern=client.protocol_version in MODERN_PROTOCOL_VERSIONS),
             )
 
     async def _visit(self, error: MCPError) -> None:
@@ -166,6 +198,21 @@ def _progress(invocation: Invocation) -> ProgressFnT:
     return report
 
 
-def _meta(invocation: Invocation) -> Any:
-    told = {IDEMPOTENCY_KEY: invocation.idempotency_key, "traceparent": invocation.context.trace}
+def _client_of(invocation: Invocation) -> ClientAsk | None:
+    """The MCP client that the call came from, if it came from one."""
+    found = invocation.auxdata.get(CLIENT)
+    return found if isinstance(found, ClientAsk) else None
+
+
+def _client_behind(invocation: Invocation) -> ClientBehindCall | None:
+    client = _client_of(invocation)
+    return None if client is None else client.behind
+
+
+def _meta(invocation: Invocation, *, modern: bool) -> Any:
+    client = _client_behind(invocation)
+    told = {} if client is None else dict(client.meta)
+    if not modern:
+        told.pop(codes.LOG_LEVEL_META_KEY, None)  # it was told once
+    told |= {IDEMPOTENCY_KEY: invocation.idempotency_key, "traceparent": invocation.context.trace}
     return {name: value for name, value in told.items() if value} or None

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mcp import Client
+from mcp.client.extension import ClientExtension, advertise
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INVALID_PARAMS,
@@ -30,7 +31,7 @@ from handrail.core.version import VERSION
 from handrail.mcp.client.callbacks import callbacks
 from handrail.mcp.client.failures import TransportFault, clean_server_text, failure_reason
 from handrail.mcp.client.http_transport import open_http_transport
-from handrail.mcp.client.inbox import McpInbox
+from handrail.mcp.client.inbox import McpInbox, OnMessage
 from handrail.mcp.client.oauth import oauth_for
 from handrail.mcp.client.stdio_transport import StdioTransport
 from handrail.mcp.client.tasks import TaskPollingPace, TasksClientExtension
@@ -58,8 +59,14 @@ class ServerLink:
         terms: McpLinkTerms,
         clock: Clock,
         on_notice: Callable[[str], None],
+        on_message: OnMessage | None = None,
+        *,
+        shakes_hands: bool = False,
     ) -> None:
         self.name = name
+        self._shakes_hands = shakes_hands
+        self.knows_no_handshake: bool = False
+        """Whether it was refused because only the newer era is spoken there."""
         self._endpoint = endpoint
         self._terms = terms
         self._bounds = terms.bounds
@@ -70,7 +77,7 @@ class ServerLink:
         self._listening: asyncio.Task[None] | None = None
         self._nudging: asyncio.Task[None] | None = None
         self._pipes: StdioTransport | None = None
-        self.inbox: McpInbox = McpInbox(on_notice)
+        self.inbox: McpInbox = McpInbox(on_notice, on_message)
         self.client: Client | None = None
         self.facts: ServerFacts | None = None
         self.users: int = 0
@@ -131,6 +138,7 @@ class ServerLink:
             if self._pipes is not None and why == "Connection closed":
                 why = self._pipes.ending  # which says more
             if not self.ready.done():
+                self.knows_no_handshake = self._shakes_hands and isinstance(unwrapped(error), MCPError)
                 self.ready.set_exception(_reason(self.name, error, why))
             if not isinstance(error, Exception | BaseExceptionGroup):  # the whole program is to end
                 raise
@@ -145,14 +153,22 @@ class ServerLink:
     def _client(self) -> Client:
         return Client(
             self._transport(),
-            mode=_MODES[self._terms.era],
+            mode="legacy" if self._shakes_hands else _MODES[self._terms.era],
             client_info=Implementation(name="handrail", version=VERSION),
             input_required_max_rounds=self._bounds.rounds,
-            extensions=[TasksClientExtension(TaskPollingPace(rounds=self._bounds.rounds))],
+            extensions=[TasksClientExtension(TaskPollingPace(rounds=self._bounds.rounds)), *self._passed_extensions()],
             # What is listed is kept by whoever listed it, until a notice or a new connection.
             cache=None,
             **self._options,
         )
+
+    def _passed_extensions(self) -> list[ClientExtension]:
+        """What the clients declare that the server works for. Tasks are ours: a task is followed here."""
+        relay = self._terms.relay
+        declared = {} if relay is None else relay.extensions
+        return [
+            advertise(name, settings) for name, settings in declared.items() if name != TasksClientExtension.identifier
+        ]
 
     def _transport(self) -> Transport:
         match self._endpoint:
@@ -271,6 +287,14 @@ async def _ask_for_little(client: Client) -> None:
         await client.session.send_request(PingRequest(), EmptyResult)
 
 
+def unwrapped(error: BaseException) -> BaseException:
+    """The one error that a group holds."""
+    match error:
+        case BaseExceptionGroup(exceptions=(one,)):
+            return unwrapped(one)
+    return error
+
+
 def _reason(name: str, error: BaseException, why: str) -> McpError:
     match error:
         case McpError():
@@ -290,6 +314,7 @@ def _facts(client: Client) -> ServerFacts:
         protocol=client.protocol_version,
         instructions=(client.instructions or "")[:MOST_WORDS],
         capabilities=_capabilities(client.server_capabilities),
+        declared=client.server_capabilities.model_dump(by_alias=True, mode="json", exclude_unset=True),
     )
 
 

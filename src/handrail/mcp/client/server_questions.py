@@ -8,8 +8,8 @@ questions go by the names `server:elicit` and `server:sample`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import AbstractContextManager, aclosing
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -19,10 +19,11 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from handrail.core.confirmation import Allow, Confirmation, ConfirmationSubject, Decision, Deny, Edit, grant_binding
-from handrail.core.errors import Denied, UsageError
+from handrail.core.errors import Denied, ToolError, UsageError
 from handrail.core.events import ConfirmationAnswered, ConfirmationRequested, ReplyFinished, TextDelta
 from handrail.core.first_answer import append_answer, first_decision, wait_forever, wait_in_journal
 from handrail.core.ids import NewId, new_id
+from handrail.core.invocation import Invocation
 from handrail.core.messages import Media, StopReason, UserMessage
 from handrail.core.model_request import ModelRequest
 from handrail.core.ports import Approver, Clock, Journal, Model, SystemClock
@@ -48,6 +49,48 @@ class SamplingReply(Struct, frozen=True, kw_only=True):
     text: str
     model: str
     stop: StopReason = "end"
+
+
+class ClientRefused(ToolError):
+    """A client answered a question that was passed on with a protocol error; the server is answered with the same."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__("client_refused", message)
+        self.rpc_code = code
+        self.data = data
+
+
+class ClientRelay(Protocol):
+    """The MCP clients that our servers work for, where handrail stands between them."""
+
+    @property
+    def shakes_hands(self) -> bool:
+        """Whether the client speaks the older era: then its servers are spoken to in that too, where they can."""
+        ...
+
+    @property
+    def answers(self) -> frozenset[Kind]:
+        """What the clients can be asked. Servers are told of nothing else."""
+        ...
+
+    @property
+    def extensions(self) -> Mapping[str, dict[str, Any]]:
+        """The extensions that the clients declare, as they wrote them."""
+        ...
+
+    async def ask(
+        self, server: str, method: str, params: dict[str, Any], calls: Collection[Invocation]
+    ) -> dict[str, Any]:
+        """Pass a request on as it came, to the client of one of these calls; what it says, as it came.
+
+        Raises:
+            ToolError: It cannot be asked, would not answer, or a rule denies it.
+        """
+        ...
+
+    def tell(self, server: str, method: str, params: dict[str, Any], calls: Collection[Invocation]) -> None:
+        """Pass a notification on as it came."""
+        ...
 
 
 class ServerQuestionHandler(Protocol):
@@ -169,6 +212,38 @@ class ApproverQuestionHandler:
                 raise Denied(f"{by} would not have it{f': {reason}' if reason else ''}")
         raise Denied("nobody allowed it")
 
+    # ── what the client of the server answers ────────────────────────────────────────
+
+    async def passed_on(
+        self,
+        server: str,
+        method: str,
+        params: dict[str, Any],
+        meant: tuple[str, ...],
+        ask: Callable[[], Awaitable[dict[str, Any]]],
+        answering: Callable[[Callable[[Confirmation], Awaitable[Decision]]], AbstractContextManager[None]],
+    ) -> dict[str, Any]:
+        """What `ask` gets from the client that the server works for. A rule may deny it, and both are on record.
+
+        `answering` lets its block be decided, where no rule decides, by what it is given.
+
+        Raises:
+            ToolError: The client would not answer, or a rule denies it.
+        """
+        what = "elicit" if method == "elicitation/create" else "sample"
+        passed = _PassedQuestion(ask)
+        message = str(params.get("message", "")) or f"Server {server!r} asks the model of its client for a reply."
+        shown = {name: value for name, value in params.items() if name not in ("_meta", "message")}
+        with answering(passed.decide):
+            decision = await self._decide(self._question(server, what, message, shown, meant))
+        if (answer := passed.answer) is not None:
+            if isinstance(answer, ToolError):
+                raise answer
+            return answer
+        if what == "elicit":
+            return {"action": _REFUSED.get(type(decision), "cancel")}
+        raise Denied(decision.reason if isinstance(decision, Deny) else "nobody allowed it")
+
     # ── asking, on record ────────────────────────────────────────────────────────────
 
     def _question(
@@ -251,6 +326,24 @@ class ApproverQuestionHandler:
 
 
 _REFUSED: Mapping[type, Action] = {Deny: "decline"}
+
+
+class _PassedQuestion:
+    """A question on its way to the client of a server: the client's answer is the decision about it."""
+
+    def __init__(self, ask: Callable[[], Awaitable[dict[str, Any]]]) -> None:
+        self._ask = ask
+        self.answer: dict[str, Any] | ToolError | None = None
+
+    async def decide(self, question: Confirmation) -> Decision:
+        try:
+            self.answer = await self._ask()
+        except ToolError as refusal:
+            self.answer = refusal
+            return Deny("the MCP client", refusal.message)
+        if (action := self.answer.get("action", "accept")) != "accept":
+            return Deny("the MCP client", f"answered {action!r} when asked")
+        return Allow("the MCP client")
 
 
 def _decision_as_values(answer: ConfirmationAnswered) -> Decision:

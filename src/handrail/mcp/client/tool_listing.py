@@ -100,6 +100,7 @@ def _remote(tool: mcp_types.Tool) -> RemoteTool:
         destructive=hints.destructive_hint if hints else None,
         idempotent=hints.idempotent_hint if hints else None,
         open_world=hints.open_world_hint if hints else None,
+        listed=tool.model_dump(by_alias=True, mode="json", exclude_unset=True),
     )
 
 
@@ -138,7 +139,7 @@ class McpToolCatalogue:
     held: Mapping[str, str]
 
     def same(self, other: McpToolCatalogue) -> bool:
-        return self.digests == other.digests and self.held == other.held
+        return self.remote == other.remote and self.held == other.held
 
     def refusal(self, name: str, digest: str) -> str | None:
         """Why a tool that was offered as of `digest` may not be called now, if there is a reason."""

@@ -49,14 +49,15 @@ class ChangeAnnouncer:
 
     def __init__(self) -> None:
         self.bus = InMemorySubscriptionBus()
-        self._connections: weakref.WeakSet[Connection] = weakref.WeakSet()
+        self.connections: weakref.WeakSet[Connection] = weakref.WeakSet()
+        """Those of the handshake era."""
         self._pending: dict[tuple[Listed | None, str], None] = {}
         self._task: asyncio.Task[None] | None = None
 
     async def meet(self, ctx: Request, call_next: CallNext) -> HandlerResult:
         """Remember each connection of the handshake era; a middleware, since only requests lead to them."""
         if not is_modern(ctx):
-            self._connections.add(connection_of(ctx))
+            self.connections.add(connection_of(ctx))
         return await call_next(ctx)
 
     def hear(self, what: Listed | None, uri: str) -> None:
@@ -76,7 +77,7 @@ class ChangeAnnouncer:
             what, uri = next(iter(self._pending))
             del self._pending[what, uri]
             await self.bus.publish(ResourceUpdated(uri) if what is None else _EVENTS[what])
-            told = [_send(connection, what, uri) for connection in tuple(self._connections)]
+            told = [_send(connection, what, uri) for connection in tuple(self.connections)]
             await asyncio.gather(*told)
 
 

@@ -26,6 +26,7 @@ from handrail.mcp.server.caller import Request, is_modern
 from handrail.mcp.server.calls_in_progress import CallsInProgress
 from handrail.mcp.server.deciders import LIFE, state_sealing
 from handrail.mcp.server.definition import ChangingSource, McpServerDefinition
+from handrail.mcp.server.passed_requests import PassedRequests
 from handrail.mcp.server.prompts import McpPromptMethods
 from handrail.mcp.server.question_wire import set_log_level
 from handrail.mcp.server.resources import McpResourceMethods
@@ -79,12 +80,16 @@ def build_mcp_server(
     async def listened(
         request: Request, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
-        return await listen(request, resources.watchable(request, params))
+        wanted = resources.watchable(request, params)
+        await passed.watch(request, wanted.notifications.resource_subscriptions or ())
+        return await listen(request, wanted)
 
     async def end() -> None:
         listen.close()
         await going.end(_GRACE)
         await announcer.aclose()
+        if served.relay is not None:
+            await served.relay.aclose()
         await calls.runs.aclose()
 
     with warnings.catch_warnings():  # setting a logging level is of the past, but its clients are not
@@ -109,7 +114,10 @@ def build_mcp_server(
             on_completion=prompts.complete,
             on_set_logging_level=set_log_level,
         )
-    server.middleware += [_sent_whole, announcer.meet, _ending(calls), state_sealing(served, life=state_life)]
+    passed = PassedRequests(served, server, announcer)
+    met = () if served.relay is None else (served.relay.meet,)
+    server.middleware += [_sent_whole, announcer.meet, *met, _ending(calls), passed.answer]
+    server.middleware.append(state_sealing(served, life=state_life))
     if tasks is not None:
         install_tasks(server, served, tasks)
     return server

@@ -31,6 +31,7 @@ from handrail.mcp.server.client_questions import (
 from handrail.mcp.server.client_runs import ClientRuns
 from handrail.mcp.server.deciders import CallAwaitingInput
 from handrail.mcp.server.definition import McpServerDefinition
+from handrail.mcp.server.passed_calls import PassedCallClient, PassedResults
 from handrail.mcp.server.question_wire import (
     client_for_call,
     declared_capabilities,
@@ -42,7 +43,8 @@ from handrail.mcp.server.tasks.extension import task_created, unknown_task
 from handrail.mcp.server.tasks.store import LONG, ONLY, TaskEnding, TaskStore
 from handrail.tools.tool import Tool
 
-Answered = types.CallToolResult | types.InputRequiredResult
+Answered = types.CallToolResult | types.InputRequiredResult | dict[str, Any]
+"""A result of ours, or one of a server behind us as it came."""
 Answer = Callable[[ToolResult], Awaitable[Answered]]
 """What a client is sent for a result."""
 LONGEST = 600.0
@@ -84,6 +86,7 @@ class CallRounds:
         self._runs = runs
         self._under_way = under_way
         self._tasks = tasks
+        self.passed = PassedResults()
 
     def begin(
         self,
@@ -111,7 +114,8 @@ class CallRounds:
             )
         going = CallInProgress(call, context, owner, deferred_line_for(request, responses))
         going.talk = talk
-        going.client = client_for_call(request, going, may_detach=may_detach)
+        behind = PassedCallClient(request, going, self.passed)
+        going.client = client_for_call(request, going, may_detach=may_detach, behind=behind)
         if may_detach and tool is not None and self._is_long(tool):
             going.detach()
             if going.line is not None and going.client.can("elicitation"):
@@ -134,9 +138,7 @@ class CallRounds:
             going.line.give(responses)
         return going
 
-    async def follow(
-        self, request: Request, going: CallInProgress, tell: Emit, answer: Answer
-    ) -> Answered | dict[str, Any]:
+    async def follow(self, request: Request, going: CallInProgress, tell: Emit, answer: Answer) -> Answered:
         """Wait for what comes next of a call, and say it."""
         going.follow(request, tell)
         try:
@@ -227,7 +229,8 @@ async def _ended(going: CallInProgress, answer: Answer) -> TaskEnding:
     except Exception:  # a bug, and yet the task has ended
         logger.exception("a task of %r cannot be answered", going.call.name)
         return TaskEnding(error={"code": types.INTERNAL_ERROR, "message": BUG}, note=BUG)
-    return TaskEnding(result=sendable_json(said.model_dump(by_alias=True, mode="json", exclude_none=True)))
+    written = said if isinstance(said, dict) else said.model_dump(by_alias=True, mode="json", exclude_none=True)
+    return TaskEnding(result=sendable_json(written))
 
 
 def _refused(error: HandrailError) -> MCPError:

@@ -58,7 +58,14 @@ class RootsQuestion(Struct, frozen=True):
     """Which places the client works in."""
 
 
-Question = ElicitQuestion | SampleQuestion | RootsQuestion
+class PassedQuestion(Struct, frozen=True, kw_only=True):
+    """A request of another server, for the client as it came."""
+
+    method: str
+    params: dict[str, Any]
+
+
+Question = ElicitQuestion | SampleQuestion | RootsQuestion | PassedQuestion
 
 
 class ElicitAnswer(Struct, frozen=True):
@@ -75,7 +82,13 @@ class RootsAnswer(Struct, frozen=True):
     uris: tuple[str, ...]
 
 
-Answer = ElicitAnswer | SampleAnswer | RootsAnswer
+class PassedAnswer(Struct, frozen=True):
+    """What the client said to it, as it came."""
+
+    result: dict[str, Any]
+
+
+Answer = ElicitAnswer | SampleAnswer | RootsAnswer | PassedAnswer
 
 NEEDS: Mapping[type, str] = {ElicitQuestion: "elicitation", SampleQuestion: "sampling", RootsQuestion: "roots"}
 """What a client must have declared to be asked."""
@@ -106,6 +119,28 @@ class QuestionLine(Protocol):
         ...
 
 
+class ClientBehindCall(Protocol):
+    """The client of a call, for a handler that passes the call on to another MCP server."""
+
+    @property
+    def who(self) -> object:
+        """Equal for calls of one client, and for no others."""
+        ...
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """What the client wrote into `_meta` of the call, for the server that answers it."""
+        ...
+
+    def keep(self, call_id: str, value: Any, result: dict[str, Any]) -> None:
+        """The server's own result of this call, and the value that it has for us."""
+        ...
+
+    async def notify(self, method: str, params: dict[str, Any]) -> None:
+        """Tell the client something beside the answer, as it came from the server."""
+        ...
+
+
 class ClientAsk(LiveObject):
     """The client of one call, as its handler sees it."""
 
@@ -118,7 +153,10 @@ class ClientAsk(LiveObject):
         pause: Callable[[], Awaitable[None]] | None = None,
         detach: Callable[[], None] | None = None,
         patience: Callable[[], float | None] = lambda: PATIENCE,
+        behind: ClientBehindCall | None = None,
     ) -> None:
+        self.behind = behind
+        """What is passed between the client and a server behind us; None for who does not stand between two."""
         self.capabilities = capabilities
         """What the client can be asked for: `elicitation`, `sampling`, `roots`; and `tasks`."""
         self.refused: McpRequestRefused | None = None
@@ -201,6 +239,18 @@ class ClientAsk(LiveObject):
     async def roots(self, *, key: str = "") -> tuple[str, ...]:
         """Ask where the client works."""
         return (await self._one(key, RootsQuestion(), RootsAnswer)).uris
+
+    async def pass_on(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Ask the client what another server asks, and get what it says, both as they came.
+
+        Raises:
+            ToolError: It refused, or is gone.
+        """
+        self._asked += 1
+        key = f"{method.partition('/')[0]}-{self._asked}"
+        answer = (await self._here(self._put({key: PassedQuestion(method=method, params=params)})))[key]
+        assert isinstance(answer, PassedAnswer)
+        return answer.result
 
     async def log(self, data: Any, level: Level = "info", *, logger: str = "") -> None:
         """Tell the client something. It gets it if it wants messages of this level."""
@@ -296,6 +346,8 @@ def read_answer(question: Question, said: Any) -> Answer | None:
             return ElicitAnswer(action)
         case SampleQuestion(), {"content": content, **rest}:
             return SampleAnswer(_text(content), str(rest.get("model", "")))
+        case PassedQuestion(), dict():
+            return PassedAnswer(said)
         case RootsQuestion(), {"roots": list() as roots}:
             return RootsAnswer(tuple(str(root["uri"]) for root in roots if isinstance(root, dict) and "uri" in root))
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -13,8 +13,11 @@ from handrail.core.context import LOCAL, Principal
 from handrail.core.ports import Invoker, Spill
 from handrail.mcp.server.client_approver import ClientApprover
 from handrail.mcp.server.client_questions import ClientAsk
-from handrail.mcp.values import RemoteResource, ResourceBody
+from handrail.mcp.values import RemoteResource, ResourceBody, ServerFacts
 from handrail.tools.registry import RegisteredTools
+
+if TYPE_CHECKING:
+    from handrail.mcp.server.client_relay import McpClientRelay
 
 Listed = Literal["tools", "resources", "prompts"]
 Complete = Callable[[str, str, Mapping[str, str]], Awaitable[Sequence[str]]]
@@ -37,6 +40,14 @@ class McpCaller(Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = {}
     local: bool = False
     """Spoken to over pipes of this process, so whoever started it."""
+
+
+class FirstWords(Struct, frozen=True):
+    """What the first message of a client tells of it."""
+
+    capabilities: dict[str, Any] = {}
+    shakes_hands: bool = False
+    """Whether it speaks the older era, which begins with `initialize`."""
 
 
 class ResourceSource(Protocol):
@@ -98,6 +109,39 @@ class ServedPrompt:
     """Called instead of `render` if given: it may ask the client first. It may run several times for one answer."""
 
 
+class ServerBehind(Protocol):
+    """An MCP server that we stand before. Its tools are called through the executor; the rest passes as it is."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def prefix(self) -> str:
+        """Before the names of its tools and prompts."""
+        ...
+
+    @property
+    def facts(self) -> ServerFacts | None:
+        """What it says of itself; None if it was never reached."""
+        ...
+
+    async def request(
+        self, method: str, params: Mapping[str, Any], on_progress: Callable[..., Awaitable[None]] | None = None
+    ) -> dict[str, Any]:
+        """Ask it, and get what it says, as it says it. What it refuses with is an `MCPError`, as it came."""
+        ...
+
+    async def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Tell it something; where it is not there, nobody is told."""
+        ...
+
+    async def watch(self, uri: str) -> None:
+        """Hear of changes of a resource, as notices."""
+        ...
+
+    async def unwatch(self, uri: str) -> None: ...
+
+
 class ChangeNotices:
     """Where the app says that something changed, and the servers that are up hear it."""
 
@@ -156,3 +200,7 @@ class McpServerDefinition:
     confirm_options: str = ""
     """What stands behind `handrail confirm allow REQUEST` where a client is told of it, as ` --journal PATH`."""
     notices: ChangeNotices = field(default_factory=ChangeNotices)
+    behind: Callable[[], Sequence[ServerBehind]] = tuple
+    """The servers that we stand before, in the order in which they are asked where several may have an answer."""
+    relay: McpClientRelay | None = None
+    """What these servers ask of their clients, and say to them by themselves, goes this way."""

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import mcp_types as types
-from mcp.server.connection import allowed_log_levels
+from mcp.server.connection import Connection, allowed_log_levels
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
 from pydantic import ValidationError
 
 from handrail.core.errors import ToolError
 from handrail.core.tasks import unwrap_exception_group
+from handrail.mcp.client.server_questions import ClientRefused
 from handrail.mcp.private_sdk import connection_of
 from handrail.mcp.server.caller import Request, asks_by_form, is_modern
 from handrail.mcp.server.calls_in_progress import CallInProgress
@@ -21,9 +22,12 @@ from handrail.mcp.server.client_questions import (
     PATIENCE,
     Answer,
     ClientAsk,
+    ClientBehindCall,
     DeferredQuestionLine,
     ElicitQuestion,
     Level,
+    PassedAnswer,
+    PassedQuestion,
     Question,
     RootsQuestion,
     SampleQuestion,
@@ -41,6 +45,12 @@ _ANSWERS: Mapping[type, Any] = {
     SampleQuestion: types.CreateMessageResult,
     RootsQuestion: types.ListRootsResult,
 }
+_PASSED: Mapping[str, tuple[Any, Any]] = {
+    "elicitation/create": (types.ElicitRequest, types.ElicitResult),
+    "sampling/createMessage": (types.CreateMessageRequest, types.CreateMessageResultWithTools),
+    "roots/list": (types.ListRootsRequest, types.ListRootsResult),
+}
+"""The types of a question that is passed on, and of its answer."""
 
 
 def question_request(question: Question, key: str) -> types.InputRequest:
@@ -65,6 +75,12 @@ def question_request(question: Question, key: str) -> types.InputRequest:
                     system_prompt=sendable_text(question.system) or None,
                 )
             )
+        case PassedQuestion(method=method, params=params):
+            if params.get("mode") == "url":  # each era has the name for it in another place
+                params = {"elicitationId": key, **params}
+            body = {"params": params} if params else {}
+            request: types.InputRequest = _PASSED[method][0].model_validate(body, by_name=False)
+            return request
     return types.ListRootsRequest()
 
 
@@ -110,18 +126,39 @@ class ImmediateQuestionLine:
 
     async def _send(self, key: str, question: Question) -> Answer:
         message = question_request(question, key)
+        passed = isinstance(question, PassedQuestion)
+        kind = _PASSED[question.method][1] if isinstance(question, PassedQuestion) else _ANSWERS[type(question)]
         try:
-            result = await self._session.send_request(message, _ANSWERS[type(question)], metadata=self._metadata)
+            result = await self._session.send_request(message, kind, metadata=self._metadata)
         except (MCPError, ValidationError) as error:
+            if passed and isinstance(error, MCPError):
+                raise ClientRefused(error.code, error.message, error.data) from error
             why = error.message if isinstance(error, MCPError) else "what it said cannot be read"
             raise ToolError("client_refused", f"the client did not answer: {why}") from error
-        answer = read_answer(question, result.model_dump(by_alias=True, mode="json", exclude_none=True))
+        said = result.model_dump(by_alias=True, mode="json", exclude_none=not passed, exclude_unset=passed)
+        answer = read_answer(question, said)
         if answer is None:
             raise ToolError("bad_answer", "the client's answer does not fit the form it was asked to fill in")
         return answer
 
 
-def client_for_call(request: Request, going: CallInProgress, *, may_detach: bool) -> ClientAsk:
+async def pass_question(request: Request, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    """What the client of a request says to a question of another server, both as they came.
+
+    Raises:
+        ToolError: It cannot be asked in the middle of a request, or it refused.
+    """
+    if is_modern(request) or not request.session.can_send_request:
+        raise ClientRefused(types.METHOD_NOT_FOUND, "the client cannot be asked while it waits for an answer")
+    answers = await ImmediateQuestionLine(request).put({method: PassedQuestion(method=method, params=params)})
+    answer = answers[method]
+    assert isinstance(answer, PassedAnswer)
+    return answer.result
+
+
+def client_for_call(
+    request: Request, going: CallInProgress, *, may_detach: bool, behind: ClientBehindCall | None = None
+) -> ClientAsk:
     """The client of a call, for the handler of the call. What it is told goes to the request that waits then."""
     capabilities = declared_capabilities(request)
 
@@ -145,6 +182,7 @@ def client_for_call(request: Request, going: CallInProgress, *, may_detach: bool
         pause=pause,
         detach=going.detach if may_detach and "tasks" in capabilities else None,
         patience=lambda: None if going.detached else PATIENCE,
+        behind=behind,
     )
 
 
@@ -157,8 +195,13 @@ def wants_log_level(request: Request, level: Level) -> bool:
     """Whether the client asked for messages of this level, in the way of its era."""
     if level not in allowed_log_levels(request.protocol_version, request.meta):
         return False
-    least: Level = connection_of(request).state.get(LEVEL, "debug")
-    return LEVELS.index(level) >= LEVELS.index(least)
+    return connection_wants(connection_of(request), level)
+
+
+def connection_wants(connection: Connection, level: Any) -> bool:
+    """Whether a client of the handshake era asked for messages of this level; it gets what nobody can rank."""
+    least: Level = connection.state.get(LEVEL, "debug")
+    return level not in LEVELS or LEVELS.index(level) >= LEVELS.index(least)
 
 
 async def set_log_level(request: Request, params: types.SetLevelRequestParams) -> types.EmptyResult:

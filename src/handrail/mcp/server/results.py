@@ -60,6 +60,14 @@ async def call_result(
     return types.CallToolResult(content=content, structured_content=structure)
 
 
+def passed_result(passed: dict[str, Any], result: ToolResult) -> dict[str, Any]:
+    """What a server behind us answered, as it came; what we have to say of it comes after."""
+    if not result.warnings:
+        return passed
+    said = types.TextContent(text=sendable_text("\n".join(f"Warning: {each}" for each in result.warnings)))
+    return {**passed, "content": [*passed.get("content", ()), said.model_dump(by_alias=True, exclude_none=True)]}
+
+
 async def _structure(result: ToolResult, tool: Tool | None, spill: Spill | None) -> tuple[bool, Any]:
     """The value that the output schema describes; of a result that was cut, as it was before."""
     if tool is None or tool.output_validator is None:

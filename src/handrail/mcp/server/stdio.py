@@ -23,7 +23,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from handrail.core.errors import MissingExtra
-from handrail.mcp.server.definition import McpServerDefinition
+from handrail.mcp.server.definition import FirstWords, McpServerDefinition
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 LONGEST = 64 * 1024 * 1024
 """Bytes of one message of a client."""
+_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 _CHUNK = 64 * 1024
 _ENDS = (signal.SIGTERM,)
 
@@ -43,51 +44,98 @@ async def serve_stdio(served: McpServerDefinition) -> None:
     Raises:
         MissingExtra: The MCP library is not installed.
     """
+    with open_stdio() as wire:
+        await wire.serve(served)
+
+
+@contextmanager
+def open_stdio() -> Iterator[StdioWire]:
+    """Take standard input and output for the protocol alone, and begin to read.
+
+    Raises:
+        MissingExtra: The MCP library is not installed.
+    """
     if find_spec("mcp") is None:
         raise MissingExtra("serving MCP", "mcp")
-    import anyio
+    with _wire() as (source, sink):
+        yield StdioWire(source, sink)
 
-    with _wire() as (source, sink), anyio.CancelScope() as scope, _ended_by_signal(scope.cancel):
-        await serve_pipes(served, source, sink)
+
+class StdioWire:
+    """The client at the other end of two descriptors."""
+
+    def __init__(self, source: int, sink: int) -> None:
+        self._sink = sink
+        self._first: tuple[bytes | None, ...] = ()
+        """What was read already, to know who is there."""
+        self._lines: asyncio.Queue[bytes | None] = asyncio.Queue(maxsize=1)
+        loop = asyncio.get_running_loop()
+        threading.Thread(target=_read, args=(source, loop, self._lines), name="mcp-stdin", daemon=True).start()
+
+    async def first_words(self) -> FirstWords:
+        """Who the client is, by the first thing that it says. It is answered all the same."""
+        self._first = (await self._lines.get(),)
+        return _first_words(self._first[0] or b"")
+
+    async def serve(self, served: McpServerDefinition) -> None:
+        import anyio
+
+        with anyio.CancelScope() as scope, _ended_by_signal(scope.cancel):
+            await self.serve_to_end(served)
+
+    async def serve_to_end(self, served: McpServerDefinition) -> None:
+        """Serve until there is no more to read."""
+        import anyio
+
+        from handrail.mcp.server.build import build_mcp_server
+        from handrail.mcp.server.tasks.store import TaskStore
+
+        server = build_mcp_server(served, tasks=TaskStore())
+        incoming, received = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
+        outgoing, to_send = anyio.create_memory_object_stream["SessionMessage"](0)
+        writer = _LineWriter(self._sink)
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._receive, incoming, writer)
+            group.start_soon(_send, to_send, writer)
+            await server.run(received, outgoing, server.create_initialization_options())
+            group.cancel_scope.cancel()
+
+    async def _receive(self, incoming: MemoryObjectSendStream[SessionMessage | Exception], writer: _LineWriter) -> None:
+        from mcp.shared.message import SessionMessage
+        from mcp_types import jsonrpc_message_adapter
+
+        async with incoming:
+            while (line := await self._next()) is not None:
+                if not line.strip():
+                    continue
+                try:
+                    message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+                except ValueError:
+                    await writer.write(_not_understood(line))
+                    continue
+                await incoming.send(SessionMessage(message))
+
+    async def _next(self) -> bytes | None:
+        if self._first:
+            (line,), self._first = self._first, ()
+            return line
+        return await self._lines.get()
+
+
+def _first_words(line: bytes) -> FirstWords:
+    """Capabilities are in the handshake, or go with each request."""
+    try:
+        read = json.loads(line)
+        params = read.get("params") or {}
+        found = params.get("capabilities") or (params.get("_meta") or {}).get(_CAPABILITIES)
+    except (ValueError, AttributeError, RecursionError):
+        return FirstWords()
+    return FirstWords(found if isinstance(found, dict) else {}, read.get("method") == "initialize")
 
 
 async def serve_pipes(served: McpServerDefinition, source: int, sink: int) -> None:
     """Serve over two descriptors until the first has no more."""
-    import anyio
-
-    from handrail.mcp.server.build import build_mcp_server
-    from handrail.mcp.server.tasks.store import TaskStore
-
-    server = build_mcp_server(served, tasks=TaskStore())
-    incoming, received = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
-    outgoing, to_send = anyio.create_memory_object_stream["SessionMessage"](0)
-    writer = _LineWriter(sink)
-    async with anyio.create_task_group() as group:
-        group.start_soon(_receive, source, incoming, writer)
-        group.start_soon(_send, to_send, writer)
-        await server.run(received, outgoing, server.create_initialization_options())
-        group.cancel_scope.cancel()
-
-
-async def _receive(
-    source: int, incoming: MemoryObjectSendStream[SessionMessage | Exception], writer: _LineWriter
-) -> None:
-    from mcp.shared.message import SessionMessage
-    from mcp_types import jsonrpc_message_adapter
-
-    lines: asyncio.Queue[bytes | None] = asyncio.Queue(maxsize=1)
-    loop = asyncio.get_running_loop()
-    threading.Thread(target=_read, args=(source, loop, lines), name="mcp-stdin", daemon=True).start()
-    async with incoming:
-        while (line := await lines.get()) is not None:
-            if not line.strip():
-                continue
-            try:
-                message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-            except ValueError:
-                await writer.write(_not_understood(line))
-                continue
-            await incoming.send(SessionMessage(message))
+    await StdioWire(source, sink).serve_to_end(served)
 
 
 async def _send(to_send: MemoryObjectReceiveStream[SessionMessage], writer: _LineWriter) -> None:

@@ -16,7 +16,7 @@ from handrail.core.context import Context, Principal, RepeatingCaller
 from handrail.core.events import CallProgress, Event
 from handrail.core.ids import NewId, new_id, traceparent
 from handrail.mcp.server import searched_tools
-from handrail.mcp.server.call_rounds import CallRounds
+from handrail.mcp.server.call_rounds import Answered, CallRounds
 from handrail.mcp.server.caller import (
     CALL_KEY,
     Request,
@@ -41,11 +41,13 @@ from handrail.mcp.server.deciders import (
     decider_for,
 )
 from handrail.mcp.server.definition import McpCaller, McpServerDefinition
+from handrail.mcp.server.passed_calls import in_era_of
 from handrail.mcp.server.question_wire import input_responses_of
-from handrail.mcp.server.results import call_result, output_schema, page_of
+from handrail.mcp.server.results import call_result, output_schema, page_of, passed_result
 from handrail.mcp.server.sendable import sendable_text
 from handrail.mcp.server.tasks.store import TaskStore
 from handrail.tools.finder import FIND_TOOLS
+from handrail.mcp.values import RemoteListing
 from handrail.tools.tool import Tool
 
 _LONGEST_KEY = 256
@@ -82,9 +84,7 @@ class McpToolCalls:
             return searched_tools.SCHEMA
         return tools.find(name).definition.input_schema if name in tools else None
 
-    async def call(
-        self, request: Request, params: types.CallToolRequestParams
-    ) -> types.CallToolResult | types.InputRequiredResult | dict[str, Any]:
+    async def call(self, request: Request, params: types.CallToolRequestParams) -> Answered:
         caller = caller_of(request)
         principal = self._served.principal(caller)
         if self._served.searched:
@@ -112,7 +112,7 @@ class McpToolCalls:
 
     async def _answered(
         self, request: Request, talk: ClientDecider | None, place: Place, same: str, dismissed: bool, result: ToolResult
-    ) -> types.CallToolResult | types.InputRequiredResult:
+    ) -> Answered:
         tools = self._served.tools()
         if result.outcome == "unknown_tool" and result.name not in tools:
             raise MCPError(types.INVALID_PARAMS, sendable_text(f"Unknown tool: {result.text}"))
@@ -129,6 +129,10 @@ class McpToolCalls:
             waits = None if question is None else f"{question.request}{self._served.confirm_options}"
         else:
             self.runs.settled(same, place)
+        if self._served.relay is not None:
+            await self._served.relay.flush()  # what the server said before its answer comes before it here too
+        if (passed := self._rounds.passed.of(result)) is not None:
+            return passed_result(in_era_of(request, passed), result)
         tool = tools.find(result.name) if result.name in tools else None
         return await call_result(result, tool, modern=is_modern(request), spill=self._served.spill, waits=waits)
 
@@ -157,6 +161,8 @@ class _ProgressSteps:
 
 
 def _listed(tool: Tool, *, modern: bool) -> types.Tool:
+    if isinstance(tool.handler, RemoteListing):
+        return _passed(tool, tool.handler.listing(), modern=modern)
     definition = tool.definition
     hints = types.ToolAnnotations(
         read_only_hint=not definition.side_effects,
@@ -170,6 +176,14 @@ def _listed(tool: Tool, *, modern: bool) -> types.Tool:
         output_schema=output_schema(tool, modern=modern),
         annotations=hints,
     )
+
+
+def _passed(tool: Tool, listing: dict[str, Any], *, modern: bool) -> types.Tool:
+    """A tool of a server behind us as it lists it, but for its name here, and what we do not pass on."""
+    shown = {name: value for name, value in listing.items() if name not in ("outputSchema", "execution")}
+    promised = output_schema(tool, modern=modern)
+    more = {} if promised is None else {"outputSchema": promised}
+    return types.Tool.model_validate({**shown, **more, "name": tool.name}, by_name=False)
 
 
 def _key(request: Request) -> str | None:
