@@ -98,8 +98,8 @@ class _Eager(McpEnsemble):
         defaults = ToolDefaults(timeout=TIMEOUT)
         super().__init__(name, endpoint, terms=McpToolTerms(prefix), link=link, defaults=defaults)
 
-    def _made(self) -> McpConnection:
-        connection = super()._made()
+    async def _made(self) -> McpConnection:
+        connection = await super()._made()
         connection._backoff._chance = lambda: 0.02
         return connection
 

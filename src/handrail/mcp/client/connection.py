@@ -21,6 +21,7 @@ from handrail.core.ports import Clock, SystemClock
 from handrail.core.redact import redact_text
 from handrail.core.timeouts import time_limit
 from handrail.mcp.client.failures import ATTEMPT, McpConnectionLost, SendAttempt, clean_server_text, translate_error
+from handrail.mcp.client.head_start import StartedServer
 from handrail.mcp.client.inbox import NoticeThrottle, OnMessage
 from handrail.mcp.client.server_link import ServerLink
 from handrail.mcp.values import Endpoint, HttpEndpoint, McpLinkTerms, ServerFacts
@@ -104,11 +105,13 @@ class McpConnection:
         on_tools: Callable[[], None] = lambda: None,
         on_message: OnMessage | None = None,
         chance: Callable[[], float] = random.random,
+        started: StartedServer | None = None,
     ) -> None:
         """`on_change` is called in the loop with `tools`, `resources`, `prompts` or `resource:<uri>`, several notices
         taken for one, and with `lost` and `ready` when that happens; not with the `ready` that `open` waits for.
         `on_tools` is called with each notice of changed tools at once, however many there are. `on_message` is called
-        with every notification that means nothing to us."""
+        with every notification that means nothing to us. `started` is the server's program, if it runs already."""
+        self._started = started
         self.name = name
         self.endpoint = endpoint
         self._terms = terms
@@ -336,6 +339,7 @@ class McpConnection:
         self._notices.tell("lost")
 
     def _begin(self) -> ServerLink:
+        started, self._started = self._started, None
         life = ServerLink(
             self.name,
             self.endpoint,
@@ -344,6 +348,7 @@ class McpConnection:
             self._noticed,
             self._on_message,
             shakes_hands=self._shakes_hands,
+            started=started,
         )
         self._lives.add(life)
         life.task.add_done_callback(lambda _: self._lives.discard(life))

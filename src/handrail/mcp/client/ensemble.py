@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from handrail.core.errors import McpError, UsageError
 from handrail.core.timeouts import time_limit
 from handrail.core.usage_checks import check_keyword_names, keyword_names
+from handrail.mcp.client.head_start import head_start
 from handrail.mcp.client.question_pause import PausingQuestionHandler, RemoteCallsInProgress
 from handrail.mcp.client.tool_listing import EMPTY, McpToolCatalogue, McpToolTerms, build_catalogue, read_tools
 from handrail.mcp.import_errors import import_failure
@@ -165,7 +166,7 @@ class McpEnsemble(Ensemble):
     # ── life ─────────────────────────────────────────────────────────────────────────
 
     async def _open(self) -> None:
-        connection = self._connection = self._made()
+        connection = self._connection = await self._made()
         self._stale.clear()
         self._watching = asyncio.create_task(self._watch(), name=f"handrail-mcp-{self.name}")
         try:
@@ -181,10 +182,13 @@ class McpEnsemble(Ensemble):
             await self._shut()
             raise
 
-    def _made(self) -> McpConnection:
+    async def _made(self) -> McpConnection:
+        started = await head_start(self.endpoint)
         try:
             from handrail.mcp.client.connection import McpConnection
         except ImportError as error:
+            if started is not None:
+                await started.end()
             raise import_failure(error, f"MCP server {self.name!r}") from error
         return McpConnection(
             self.name,
@@ -193,6 +197,7 @@ class McpEnsemble(Ensemble):
             on_change=self._noticed,
             on_tools=self.doubt,
             on_message=None if self._link.relay is None else self._pass_on,
+            started=started,
         )
 
     async def _shut(self) -> None:

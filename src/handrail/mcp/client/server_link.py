@@ -30,6 +30,7 @@ from handrail.core.ports import Clock
 from handrail.core.version import VERSION
 from handrail.mcp.client.callbacks import callbacks
 from handrail.mcp.client.failures import TransportFault, clean_server_text, failure_reason
+from handrail.mcp.client.head_start import StartedServer
 from handrail.mcp.client.http_transport import open_http_transport
 from handrail.mcp.client.inbox import McpInbox, OnMessage
 from handrail.mcp.client.oauth import oauth_for
@@ -62,9 +63,11 @@ class ServerLink:
         on_message: OnMessage | None = None,
         *,
         shakes_hands: bool = False,
+        started: StartedServer | None = None,
     ) -> None:
         self.name = name
         self._shakes_hands = shakes_hands
+        self._started = started
         self.knows_no_handshake: bool = False
         """Whether it was refused because only the newer era is spoken there."""
         self._endpoint = endpoint
@@ -173,7 +176,9 @@ class ServerLink:
     def _transport(self) -> Transport:
         match self._endpoint:
             case StdioEndpoint() as program:
-                self._pipes = StdioTransport(program, self._bounds, self.inbox, on_end=self._hung_up)
+                self._pipes = StdioTransport(
+                    program, self._bounds, self.inbox, on_end=self._hung_up, started=self._started
+                )
                 return self._pipes
             case HttpEndpoint() as address:
                 auth = None

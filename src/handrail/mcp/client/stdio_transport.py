@@ -20,9 +20,10 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCMessage, JSONRPCRequest
 from pydantic_core import PydanticSerializationError
 
-from handrail.core.child_process import ProgramProtocol, end_program, kept_variables, occurs_within, start_program
+from handrail.core.child_process import ProgramProtocol, end_program, occurs_within
 from handrail.core.tasks import run_to_completion
 from handrail.mcp.client.failures import ATTEMPT, McpConnectionLost, clean_server_text
+from handrail.mcp.client.head_start import StartedServer, start_server
 from handrail.mcp.client.inbox import InboxQueue, McpInbox
 from handrail.mcp.client.line_cutter import EndlessLine, McpLineCutter
 from handrail.mcp.client.wire import UnreadableLine, read_message, refusal_of
@@ -31,8 +32,6 @@ from handrail.mcp.values import McpBounds, StdioEndpoint
 
 logger = logging.getLogger(__name__)
 
-PASSED_ON = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
-"""The variables of this process that every program gets. No other: keys are among them."""
 GRACE = 1.0
 """Seconds for a program to end when its input has, and again when it was told to."""
 _FULL = 256
@@ -53,8 +52,10 @@ class StdioTransport:
         on_end: Callable[[], None] = lambda: None,
         environ: Mapping[str, str] = os.environ,
         grace: float = GRACE,
+        started: StartedServer | None = None,
     ) -> None:
-        """`on_end` is called when nothing more will come."""
+        """`on_end` is called when nothing more will come. `started` is the program, if it runs already."""
+        self._started = started
         self._endpoint = endpoint
         self._environ = environ
         self._grace = grace
@@ -80,10 +81,11 @@ class StdioTransport:
         return self._program.spoken
 
     async def __aenter__(self) -> TransportStreams:
-        command = (self._endpoint.command, *self._endpoint.args)
-        env = {**kept_variables(PASSED_ON, self._environ), **self._endpoint.env}
+        if self._started is not None:
+            self._transport = self._started.hand_over(self._program)
+            return self._program.incoming, StdioWriteStream(self._program)
         try:
-            self._transport, _ = await start_program(lambda: self._program, command, env=env, cwd=self._endpoint.cwd)
+            self._transport = await start_server(self._endpoint, self._program, self._environ)
         except (OSError, ValueError) as error:
             raise McpConnectionLost(f"{self._endpoint.command!r} could not be started: {error}") from error
         return self._program.incoming, StdioWriteStream(self._program)

@@ -29,6 +29,7 @@ from handrail.mcp.server.definition import ChangingSource, McpServerDefinition
 from handrail.mcp.server.passed_requests import PassedRequests
 from handrail.mcp.server.prompts import McpPromptMethods
 from handrail.mcp.server.question_wire import set_log_level
+from handrail.mcp.server.relay_wire import SdkRelayWire
 from handrail.mcp.server.resources import McpResourceMethods
 from handrail.mcp.server.sendable import sendable_json
 from handrail.mcp.server.tasks.extension import install_tasks
@@ -115,8 +116,9 @@ def build_mcp_server(
             on_set_logging_level=set_log_level,
         )
     passed = PassedRequests(served, server, announcer)
-    met = () if served.relay is None else (served.relay.meet,)
-    server.middleware += [_sent_whole, announcer.meet, *met, _ending(calls), passed.answer]
+    if served.relay is not None:
+        served.relay.attach(SdkRelayWire(announcer.connections))
+    server.middleware += [_sent_whole, announcer.meet, _ending(calls), passed.answer]
     server.middleware.append(state_sealing(served, life=state_life))
     if tasks is not None:
         install_tasks(server, served, tasks)

@@ -8,37 +8,60 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from typing import Any
-
-from mcp.server.connection import Connection
-from mcp.server.context import CallNext, HandlerResult
-from mcp.shared.exceptions import MCPError
-from mcp_types import METHOD_NOT_FOUND
+from typing import Any, Protocol
 
 from handrail.core.confirmation import Confirmation, Decision
 from handrail.core.errors import ToolError
 from handrail.core.invocation import Invocation
 from handrail.core.timeouts import time_limit
 from handrail.mcp.client.server_questions import ApproverQuestionHandler, ClientRefused, Kind
-from handrail.mcp.private_sdk import connection_of
-from handrail.mcp.server.caller import Request, is_modern
 from handrail.mcp.server.client_approver import ClientApprover
 from handrail.mcp.server.client_questions import KEY, ClientAsk
 from handrail.mcp.server.definition import FirstWords
-from handrail.mcp.server.passed_calls import LOG, send_passed
-from handrail.mcp.server.question_wire import connection_wants, pass_question
 
 _KINDS: tuple[Kind, ...] = ("elicitation", "sampling", "roots")
+_NOT_FOUND = -32601
 _PATIENCE = 10.0
 """Seconds that a client may take to accept a message. One that does not read must not hold up the others."""
 
 logger = logging.getLogger(__name__)
 Send = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
+
+
+class RelayWire(Protocol):
+    """The clients that are connected, and the requests of theirs that a server works on."""
+
+    def connected(self) -> tuple[Any, ...]:
+        """Clients that shook hands: only to them something can be said by itself."""
+        ...
+
+    async def ask_in(self, request: Any, method: str, params: dict[str, Any]) -> dict[str, Any]: ...
+
+    async def tell_in(self, request: Any, method: str, params: dict[str, Any]) -> None: ...
+
+    async def ask(self, client: Any, method: str, params: dict[str, Any]) -> dict[str, Any]: ...
+
+    async def tell(self, client: Any, method: str, params: dict[str, Any]) -> None: ...
+
+
+class _NobodyThere:
+    """Before we serve."""
+
+    def connected(self) -> tuple[Any, ...]:
+        return ()
+
+    async def ask_in(self, request: Any, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        raise ClientRefused(_NOT_FOUND, "no client is connected")
+
+    async def tell_in(self, request: Any, method: str, params: dict[str, Any]) -> None:
+        """Nobody hears it."""
+
+    ask = ask_in
+    tell = tell_in
 
 
 class McpClientRelay:
@@ -54,19 +77,17 @@ class McpClientRelay:
         self.extensions: Mapping[str, dict[str, Any]] = found if isinstance(found, dict) else {}
         self.questions: ApproverQuestionHandler | None = None
         self._asker = asker
-        self._connections: weakref.WeakSet[Connection] = weakref.WeakSet()
-        self._passing: dict[object, tuple[str, Request]] = {}
+        self._wire: RelayWire = _NobodyThere()
+        self._passing: dict[object, tuple[str, Any]] = {}
         self._waiting: deque[Callable[[], Awaitable[None]]] = deque()
         self._telling: asyncio.Task[None] | None = None
 
-    async def meet(self, ctx: Request, call_next: CallNext) -> HandlerResult:
-        """Remember each connection of the handshake era; a middleware, since only requests lead to them."""
-        if not is_modern(ctx):
-            self._connections.add(connection_of(ctx))
-        return await call_next(ctx)
+    def attach(self, wire: RelayWire) -> None:
+        """From now on there may be clients."""
+        self._wire = wire
 
     @contextmanager
-    def passing(self, server: str, request: Request) -> Iterator[None]:
+    def passing(self, server: str, request: Any) -> Iterator[None]:
         """While this lasts, the server works on a request of this client."""
         key = object()
         self._passing[key] = server, request
@@ -99,22 +120,11 @@ class McpClientRelay:
         if clients:
             return clients[0].pass_on
         if requests:
-            return _by_request(requests[0])
-        return self._unasked(server)
-
-    def _unasked(self, server: str) -> Send:
-        """To the client that there is, for what belongs to nothing that it asked."""
-        there = [each for each in self._connections if each.initialized.is_set()]
+            return partial(self._wire.ask_in, requests[0])
+        there = self._wire.connected()
         if len(there) != 1:
-            raise ClientRefused(METHOD_NOT_FOUND, f"{len(there)} clients are connected, and one alone could be asked")
-
-        async def send(method: str, params: dict[str, Any]) -> dict[str, Any]:
-            try:
-                return await there[0].outbound.send_raw_request(method, params)
-            except MCPError as error:
-                raise ClientRefused(error.code, error.message, error.data) from error
-
-        return send
+            raise ClientRefused(_NOT_FOUND, f"{len(there)} clients are connected, and one alone could be asked")
+        return partial(self._wire.ask, there[0])
 
     # ── messages ─────────────────────────────────────────────────────────────────────
 
@@ -148,8 +158,8 @@ class McpClientRelay:
             return [partial(each.behind.notify, method, params) for each in clients if each.behind is not None]
         requests = [request for name, request in self._passing.values() if name == server]
         if requests:
-            return [partial(send_passed, each, method, params) for each in requests]
-        return [partial(_send, each, method, params) for each in tuple(self._connections)]
+            return [partial(self._wire.tell_in, each, method, params) for each in requests]
+        return [partial(self._wire.tell, each, method, params) for each in self._wire.connected()]
 
 
 class _Answering:
@@ -170,15 +180,3 @@ def _clients_of(calls: Collection[Invocation]) -> list[ClientAsk]:
         if isinstance(client, ClientAsk) and client.behind is not None:
             found.setdefault(client.behind.who, client)
     return list(found.values())
-
-
-def _by_request(request: Request) -> Send:
-    async def send(method: str, params: dict[str, Any]) -> dict[str, Any]:
-        return await pass_question(request, method, params)
-
-    return send
-
-
-async def _send(connection: Connection, method: str, params: dict[str, Any]) -> None:
-    if connection.initialized.is_set() and (method != LOG or connection_wants(connection, params.get("level"))):
-        await connection.outbound.notify(method, params)
