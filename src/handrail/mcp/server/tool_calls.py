@@ -46,8 +46,8 @@ from handrail.mcp.server.question_wire import input_responses_of
 from handrail.mcp.server.results import call_result, output_schema, page_of, passed_result
 from handrail.mcp.server.sendable import sendable_text
 from handrail.mcp.server.tasks.store import TaskStore
-from handrail.tools.finder import FIND_TOOLS
 from handrail.mcp.values import RemoteListing
+from handrail.tools.finder import FIND_TOOLS
 from handrail.tools.tool import Tool
 
 _LONGEST_KEY = 256
