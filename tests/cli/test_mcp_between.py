@@ -289,3 +289,16 @@ def test_a_server_is_added_by_its_command_with_its_secrets_apart(home: Path) -> 
     assert {row["server"]: row["state"] for row in lines(rows)} == {"one": "ready", "lost": "lost", "far": "lost"}
     assert rows.exit_code == 1
     assert run("mcp", "approve", "lost", "--yes").exit_code == 1
+
+
+def test_what_cannot_be_in_the_file_is_not_added_and_a_linked_file_stays_linked(home: Path) -> None:
+    real, link = home / "dotfiles.toml", Path("handrail.toml")
+    real.write_text("# mine\n")
+    link.symlink_to(real)
+
+    wrong = run("mcp", "add", "one", "--prefix", "a b", "--no-connect", "--", "sh")
+    untouched = real.read_text()
+    added = run("mcp", "add", "one", "--prefix", "a_", "--no-connect", "--", "sh")
+
+    assert (wrong.exit_code, "prefix" in wrong.stderr, untouched) == (1, True, "# mine\n")
+    assert (added.exit_code, link.is_symlink(), load_config(real).mcp["one"].prefix) == (0, True, "a_"), added.stderr

@@ -45,6 +45,8 @@ class McpSettings:
 
     endpoint: Endpoint
     """As it is written: `env:NAME` and `${NAME}` are still that, so that no secret is shown, approved or kept."""
+    literal: bool = False
+    """Whether the endpoint is meant as it stands, because no file says it: then nothing in it is a variable."""
     enabled: bool = True
     required: bool = False
     """Whether nothing starts without it."""
@@ -75,6 +77,8 @@ class McpSettings:
         Raises:
             ConfigError: A variable is not set.
         """
+        if self.literal:
+            return self.endpoint
         fill = _VariableFiller(self.place, self._with_secrets(environ))
         here = None if self.place.folder is None else str(self.place.folder.absolute())
         match self.endpoint:
@@ -270,6 +274,11 @@ def _elsewhere(name: str) -> str:
         "a secret is not written into a file, which is copied, shared and committed; put it into an environment"
         f' variable and write "env:{variable}", with its name'
     )
+
+
+def server_name(written: str) -> str:
+    """A name of ours for a server that another program calls so; "" if nothing of it can be in a name."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", written).strip("-_")[:64]
 
 
 def read_servers(top: TomlTable) -> dict[str, McpSettings]:

@@ -11,12 +11,12 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from handrail.config.client_files import ClientFile
-from handrail.config.mcp import NAME, looks_secret, read_servers, refuse_secrets
+from handrail.config.mcp import NAME, looks_secret, read_servers, refuse_secrets, server_name
 from handrail.config.toml_edit import toml_key, toml_literal
 from handrail.config.variables import KEY, SECRET
 from handrail.core.errors import ConfigError, UsageError
@@ -97,14 +97,16 @@ def read_foreign(file: ClientFile, home: Path, *, take_secrets: bool = False) ->
     return ServerImport(tuple(servers.values()), refused)
 
 
-def read_entry(name: str, entry: Mapping[str, Any], folder: Path, home: Path) -> ImportedServer:
-    """One server as a person describes it, with its secrets apart.
+def read_entry(name: str, entry: Mapping[str, Any], prefix: str | None, folder: Path, home: Path) -> ImportedServer:
+    """One server as a person describes it, with its secrets apart, and what goes before the names of its tools.
 
     Raises:
         UsageError: It cannot be used, with why.
     """
     try:
         server = _EntryReader(name, folder, home, {}, True).server(dict(entry))
+        if prefix is not None:
+            server = replace(server, table={**server.table, "prefix": prefix})
         _check(server)
     except _EntryRefused as refusal:
         raise UsageError(f"{name!r} was not added: {refusal}") from None
@@ -179,7 +181,7 @@ class _EntryReader:
         self._take_secrets = take_secrets
         self._secrets: dict[str, str] = {}
         self._asked: dict[str, str] = {}
-        self._name = re.sub(r"[^A-Za-z0-9_-]+", "-", written).strip("-_")[:64]
+        self._name = server_name(written)
         self._inputs = inputs
         self._notes: list[str] = []
         self._variables: dict[str, str] = {}
@@ -369,7 +371,8 @@ def to_toml(server: ImportedServer) -> str:
 
 
 def add_servers(path: Path, servers: tuple[ImportedServer, ...]) -> None:
-    """Put tables behind what a `handrail.toml` holds; it is made if there is none, and nothing in it changes.
+    """Put tables behind what a `handrail.toml` holds; it is made if there is none, and nothing in it changes. A link
+    stays a link.
 
     Raises:
         ConfigError: One of the servers is there already, or the file cannot be added to.
@@ -402,5 +405,4 @@ def add_servers(path: Path, servers: tuple[ImportedServer, ...]) -> None:
     mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
     if after.pop("mcp") != {**taken, **{each.name: dict(each.table) for each in servers}}:
         raise ConfigError("would not hold what was imported", file=str(path))
-    write_atomically(path, text.encode())
-    path.chmod(mode)
+    write_atomically(path.resolve(), text.encode(), mode)

@@ -20,6 +20,7 @@ from acp.schema import (
     AllowedOutcome,
     ClientCapabilities,
     DeniedOutcome,
+    EnvVariable,
     McpServerStdio,
     PermissionOption,
     RequestPermissionResponse,
@@ -84,10 +85,16 @@ when = "pay"
 text = "Done."
 [[reply]]
 when = "time"
-calls = [{ name = "convert_time", arguments = { source_timezone = "UTC", time = "12:00", target_timezone = "UTC" } }]
+calls = [{ name = "clock_get_current_time", arguments = { timezone = "UTC" } }]
 [[reply]]
 when = "time"
 text = "Noon."
+[[reply]]
+when = "look"
+calls = [{ name = "second-one_look", arguments = {} }]
+[[reply]]
+when = "look"
+text = "Seen."
 [[reply]]
 when = "break"
 error = "model_unavailable"
@@ -271,6 +278,66 @@ async def test_a_turn_can_be_cancelled_while_its_permission_is_asked(folder: Pat
         assert not (folder / "paid.txt").exists()
         again = await connection.prompt(session_id=id, prompt=[text_block("add them")])
         assert again.stop_reason == "end_turn"
+
+
+async def test_a_turn_that_is_cancelled_at_once_does_nothing_and_says_so_whatever_comes_next(folder: Path) -> None:
+    editor = Editor()
+    async with agent(folder, editor) as (connection, _):
+        id = await begun(connection, folder)
+        turn = asyncio.ensure_future(connection.prompt(session_id=id, prompt=[text_block("pay Ada")]))
+        await asyncio.sleep(0)  # the prompt is on its way, and the cancellation directly behind it
+        await connection.cancel(session_id=id)
+        assert ((await turn).stop_reason, editor.asked, editor.calls()) == ("cancelled", [], [])
+
+        editor.may_answer.clear()
+        turn = asyncio.ensure_future(connection.prompt(session_id=id, prompt=[text_block("pay Ada")]))
+        await asyncio.wait_for(editor.asked_now.wait(), 60)
+        second = asyncio.ensure_future(connection.prompt(session_id=id, prompt=[text_block("hello")]))
+        with pytest.raises(RequestError, match="a turn is under way"):
+            await second
+        await connection.cancel(session_id=id)
+        third = asyncio.ensure_future(connection.prompt(session_id=id, prompt=[text_block("add them")]))
+        assert (await turn).stop_reason == "cancelled"
+        await asyncio.gather(third, return_exceptions=True)  # it came while the first one ended, or after
+        editor.may_answer.set()
+        assert not (folder / "paid.txt").exists()
+
+
+SERVER = """
+import os, sys
+from mcp.server.mcpserver import MCPServer
+server = MCPServer("look")
+with open(sys.argv[1], "a") as file:
+    file.write(os.environ["KEY"] + "\\n")
+@server.tool()
+def look() -> str:
+    return "seen"
+server.run()
+"""
+
+
+async def test_servers_of_an_editor_have_the_values_it_gave_and_may_have_the_same_tools(folder: Path) -> None:
+    (folder / "server.py").write_text(SERVER)
+    values = {"one": "pa$$word ${HOME}", "second one": "env:HOME"}
+    servers = [
+        McpServerStdio(
+            name=name,
+            command=sys.executable,
+            args=[str(folder / "server.py"), str(folder / "values.txt")],
+            env=[EnvVariable(name="KEY", value=value)],
+        )
+        for name, value in values.items()
+    ]
+    editor = Editor()
+    async with agent(folder, editor) as (connection, _):
+        id = await begun(connection, folder, servers=servers)
+        assert sorted((folder / "values.txt").read_text().splitlines()) == sorted(values.values())
+        await connection.prompt(session_id=id, prompt=[text_block("look")])
+        assert [asked.title for asked, _ in editor.asked] == ["second-one:second-one_look"]
+        for wrong in ("…", "one"):
+            named = [servers[0], servers[0].model_copy(update={"name": wrong})]
+            with pytest.raises(RequestError, match="rename it in the editor"):
+                await begun(connection, folder, servers=named)
 
 
 async def test_a_server_that_the_editor_names_is_used_and_files_of_a_prompt_reach_the_model(folder: Path) -> None:

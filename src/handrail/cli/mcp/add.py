@@ -62,11 +62,9 @@ def command(
         entry |= {"args": list(words[1:]), "env": _pairs(env, "=")}
     if env if url else header:
         raise UsageError("--env is for a command, and --header for --url")
-    server = read_entry(name, entry, Path.cwd(), Path.home())
+    server = read_entry(name, entry, prefix, Path.cwd(), Path.home())
     if server.name != name:
         raise UsageError(f"the name of a server has 1 to 64 of A-Z a-z 0-9 _ -, as {server.name!r}")
-    if prefix is not None:
-        server = replace(server, table={**server.table, "prefix": prefix})
     target = setup.config.file or Path.cwd() / NAME
     with keep_approval(setup.config, target):
         add_servers(target, (server,))

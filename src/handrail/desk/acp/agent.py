@@ -20,7 +20,9 @@ from acp.schema import (
     AgentCapabilities,
     ClientCapabilities,
     CloseSessionResponse,
+    EnvVariable,
     ForkSessionResponse,
+    HttpHeader,
     HttpMcpServer,
     Implementation,
     InitializeResponse,
@@ -46,16 +48,18 @@ from acp.schema import (
     StopReason,
 )
 
-from handrail.config.mcp import McpSettings
+from handrail.config.mcp import McpSettings, server_name
 from handrail.core.errors import HandrailError, LimitExceeded, UsageError
 from handrail.core.messages import AssistantMessage
+from handrail.core.redact import remember_secret
+from handrail.core.secret_names import is_secret_name
 from handrail.core.version import VERSION
 from handrail.desk.acp.prompt_content import PromptBlock, words_and_files
 from handrail.desk.acp.turn import EditorTurn
 from handrail.desk.acp.updates import updates_of_items
 from handrail.desk.desk import Desk
 from handrail.desk.values import ConversationSnapshot
-from handrail.mcp.values import HttpEndpoint, StdioEndpoint
+from handrail.mcp.values import Endpoint, HttpEndpoint, StdioEndpoint
 
 EditorServer: TypeAlias = HttpMcpServer | SseMcpServer | AcpMcpServer | McpServerStdio
 Servers: TypeAlias = Mapping[str, McpSettings]
@@ -78,8 +82,8 @@ class EditorAgent:
         self._desks: dict[str, Desk] = {}
         """By the servers that the editor named."""
         self._sessions: dict[str, Desk] = {}
-        self._cancelled: set[str] = set()
-        """Sessions whose turn the person has ended."""
+        self._turns: dict[str, EditorTurn] = {}
+        """The turns under way, by session."""
 
     async def __aenter__(self) -> EditorAgent:
         return self
@@ -221,29 +225,36 @@ class EditorAgent:
     async def prompt(self, session_id: str, prompt: list[PromptBlock], **kwargs: Any) -> PromptResponse:
         """Say it, and tell the editor all that comes of it until the turn ends."""
         desk = self._of(session_id)
-        self._cancelled.discard(session_id)
-        with _told_to_editor():
-            words, files = words_and_files(prompt)
-            async with EditorTurn(desk, session_id, self._editor) as turn:
-                await desk.say(session_id, words, files)
-                reason = await self._stop_reason(desk, session_id)
-                await turn.told_all()
-            if reason != "cancelled":
-                await turn.tell_waiting()
+        if session_id in self._turns:
+            raise RequestError(_INVALID, "a turn is under way in this session; wait for its end, or cancel it")
+        turn = self._turns[session_id] = EditorTurn(desk, session_id, self._editor)
+        try:
+            with _told_to_editor():
+                words, files = words_and_files(prompt)
+                async with turn:
+                    await turn.say(words, files)
+                    reason = "cancelled" if turn.cancelled else await self._stop_reason(desk, session_id, turn)
+                    await turn.told_all()
+                if reason != "cancelled":
+                    await turn.tell_waiting()
+        finally:
+            del self._turns[session_id]
         return PromptResponse(stop_reason=reason)
 
     async def cancel(self, session_id: str, **kwargs: Any) -> None:
-        if (desk := self._sessions.get(session_id)) is not None:
-            self._cancelled.add(session_id)
-            await desk.stop(session_id)
+        if (turn := self._turns.get(session_id)) is not None:
+            await turn.cancel()
 
-    async def _stop_reason(self, desk: Desk, id: str) -> StopReason:
+    async def _stop_reason(self, desk: Desk, id: str, turn: EditorTurn) -> StopReason:
         """Wait for the end of the turn: why it ended."""
         try:
             await desk.finished(id)
         except LimitExceeded:
             return "max_turn_requests"
-        if id in self._cancelled:
+        except HandrailError:
+            if not turn.cancelled:
+                raise
+        if turn.cancelled:
             return "cancelled"
         messages = (await desk.conversation(id)).messages
         last = messages[-1] if messages else None
@@ -258,7 +269,7 @@ class EditorAgent:
         return self._client
 
     async def _desk(self, given: Sequence[EditorServer] | None) -> Desk:
-        servers = {each.name: _settings(each) for each in given or ()}
+        servers = _servers(given or ())
         key = repr(sorted(servers.items()))
         async with self._opening:
             if key not in self._desks:
@@ -313,11 +324,31 @@ class _told_to_editor:
             raise RequestError(_INTERNAL, str(error)) from error
 
 
-def _settings(server: EditorServer) -> McpSettings:
+def _servers(given: Sequence[EditorServer]) -> dict[str, McpSettings]:
+    """By the names that they have here. An editor's servers may have tools of the same name, so that each has its
+    server's name in front."""
+    found: dict[str, McpSettings] = {}
+    for each in given:
+        name = server_name(each.name)
+        if not name or name in found:
+            why = "another one is called so" if name else "its name has no letter or digit of A-Z a-z 0-9"
+            raise RequestError(_INVALID, f"MCP server {each.name!r} cannot be used: {why}; rename it in the editor")
+        found[name] = McpSettings(endpoint=_endpoint(each), literal=True, prefix=f"{name}_")
+    return found
+
+
+def _endpoint(server: EditorServer) -> Endpoint:
     match server:
         case McpServerStdio(command=command, args=args, env=env):
-            variables = {each.name: each.value for each in env}
-            return McpSettings(endpoint=StdioEndpoint(command=command, args=tuple(args), env=variables))
+            return StdioEndpoint(command=command, args=tuple(args), env=_values(env))
         case HttpMcpServer(url=url, headers=headers):
-            return McpSettings(endpoint=HttpEndpoint(url=url, headers={each.name: each.value for each in headers}))
+            return HttpEndpoint(url=url, headers=_values(headers))
     raise RequestError(_INVALID, f"MCP server {server.name!r}: handrail starts programs and speaks HTTP, and no other")
+
+
+def _values(given: Sequence[EnvVariable | HttpHeader]) -> dict[str, str]:
+    """As the editor says them: nothing in them is a variable. Secrets among them are masked from now on."""
+    for each in given:
+        if is_secret_name(each.name):
+            remember_secret(each.value)
+    return {each.name: each.value for each in given}

@@ -16,7 +16,7 @@ from acp.schema import AllowedOutcome
 from handrail.core.errors import UsageError
 from handrail.desk.acp.updates import ALLOW, ALWAYS, TurnUpdates, asked_call, permission_options
 from handrail.desk.desk import Desk
-from handrail.desk.values import ConversationEvent, ConversationSnapshot, DeskQuestion
+from handrail.desk.values import AttachedFile, ConversationEvent, ConversationSnapshot, DeskQuestion
 from handrail.run.history import unanswered_calls
 
 logger = logging.getLogger(__name__)
@@ -36,6 +36,8 @@ class EditorTurn:
         """The number of the last event that the editor was told."""
         self._last: int | None = None
         """That of the last event of the turn, once it is known."""
+        self.cancelled = False
+        """Whether the person has ended it."""
         self._told = desk.follow(id)
         self._telling: asyncio.Task[None] | None = None
 
@@ -51,6 +53,17 @@ class EditorTurn:
             task.cancel()
         await asyncio.wait(tasks)
         await self._told.aclose()
+
+    async def say(self, words: str, files: Sequence[AttachedFile]) -> None:
+        """Begin the turn, unless it was cancelled before; cancelled meanwhile, it is over when this returns."""
+        if not self.cancelled:
+            await self._desk.say(self._id, words, files)
+        if self.cancelled:
+            await self._desk.stop(self._id)
+
+    async def cancel(self) -> None:
+        self.cancelled = True
+        await self._desk.stop(self._id)
 
     async def told_all(self) -> None:
         """Wait until the editor has heard everything up to now."""
@@ -96,7 +109,7 @@ class EditorTurn:
             answer = await self._editor.request_permission(
                 question.conversation, asked_call(question), permission_options(question)
             )
-        except RequestError as error:
+        except (RequestError, ValueError) as error:  # it refused, or its answer is of no form that is known
             logger.warning("the editor did not answer a permission request: %s", error)
             return None
         return answer.outcome.option_id if isinstance(answer.outcome, AllowedOutcome) else None

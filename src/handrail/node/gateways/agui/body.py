@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 
 class DataSource(Struct, rename="camel", tag_field="type", tag="data"):
@@ -123,4 +123,4 @@ class RunAgentInput(Struct, rename="camel"):
     state: Any = None
     forwarded_props: dict[str, Any] | None = None
     """`model` is the name of a model, and `handrail` has the fields that every gateway takes."""
-    resume: list[ResumeEntry] = field(default_factory=list)
+    resume: list[ResumeEntry] | None = None

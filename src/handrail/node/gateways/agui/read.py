@@ -52,7 +52,7 @@ def read_agui_request(data: bytes, headers: Mapping[str, str], most: int) -> Gat
     """
     asked = convert_field(read_json_object(data, most), body.RunAgentInput)
     props = asked.forwarded_props or {}
-    ours, answers = _resumed(asked.resume, _extension(props, headers))
+    ours, answers = _resumed(asked.resume or (), _extension(props, headers))
     messages = tuple(_AguiReader(asked.messages).read(goes_on=bool(asked.resume)))
     if not asked.resume:  # else the calls at the end are answered by what is resumed
         check_answered(messages)
