@@ -29,6 +29,7 @@ from acp.schema import (
 
 from tests.approved import approve
 from tests.docs.pages import ROOT, read_page
+from tests.polling import until
 
 CONFIG = """
 default_model = "first"
@@ -112,14 +113,12 @@ class Editor:
         self.updates: list[Any] = []
         self.asked: list[tuple[ToolCallUpdate, list[PermissionOption]]] = []
         self.choose: Choose = lambda options: "allow"
-        self.heard = asyncio.Event()
         self.asked_now = asyncio.Event()
         self.may_answer = asyncio.Event()
         self.may_answer.set()
 
     async def session_update(self, session_id: str, update: Any, **kwargs: Any) -> None:
         self.updates.append(update)
-        self.heard.set()
 
     async def request_permission(
         self, session_id: str, tool_call: ToolCallUpdate, options: list[PermissionOption], **kwargs: Any
@@ -142,11 +141,6 @@ class Editor:
         """What was told of calls: the title or id, and the status."""
         told = (each for each in self.updates if each.session_update in ("tool_call", "tool_call_update"))
         return [(each.session_update, each.status) for each in told]
-
-    async def until(self, seen: Callable[[], bool]) -> None:
-        while not seen():
-            self.heard.clear()
-            await asyncio.wait_for(self.heard.wait(), 60)
 
 
 @pytest.fixture
@@ -252,7 +246,8 @@ async def test_an_agent_killed_in_the_middle_of_a_payment_does_not_pay_again(fol
     async with agent(folder, editor, HOLD="yes") as (connection, process):
         id = await begun(connection, folder)
         turn = asyncio.ensure_future(connection.prompt(session_id=id, prompt=[text_block("pay Ada")]))
-        await editor.until((folder / "paid.txt").exists)
+        paid = folder / "paid.txt"
+        await until(lambda: paid.exists() and paid.read_text())  # not between its creation and its line
         process.kill()
         with pytest.raises((RequestError, ConnectionError)):
             await turn
