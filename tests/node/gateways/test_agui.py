@@ -177,6 +177,36 @@ async def test_a_side_effect_is_an_interrupt_that_the_person_of_the_node_answers
             assert wall == posted
 
 
+async def test_what_the_frontend_did_meanwhile_is_known_to_the_run_that_goes_on(tmp_path: Path) -> None:
+    post, wall = poster()
+    paint = Tool(name="paint", description="Paint the page", parameters={"type": "object"})
+    model = ScriptedModel(
+        [call("paint", color="red"), call("post", words="hi"), finished("tool_calls")], [text("Done."), finished()]
+    )
+    async with (
+        await SqliteJournal.open(tmp_path / "journal.db") as journal,
+        Executor([post], journal=journal) as executor,
+        served(gateway_of(model, executor, may_answer=lambda caller: True)) as there,
+    ):
+        first = await run(there, asked(tools=[paint]))
+        (interrupt,) = first[-1].outcome.interrupts
+        ids = {each.tool_call_name: each.tool_call_id for each in first if each.type is EventType.TOOL_CALL_START}
+        calls = [{"id": id, "function": {"name": name, "arguments": "{}"}} for name, id in ids.items()]
+        results = [
+            {"id": name, "role": "tool", "toolCallId": id, "content": f"the frontend says {name}"}
+            for name, id in ids.items()  # of the node's own call it can say nothing
+        ]
+        again = asked(tools=[paint], run_id="r2")
+        again["messages"] += [{"id": "a1", "role": "assistant", "toolCalls": calls}, *results]
+        again["resume"] = [{"interruptId": interrupt.id, "status": "resolved", "payload": {"approved": True}}]
+        second = await run(there, again)
+
+    assert (wall, second[-1].outcome.type, second[-1].outcome.pending_tool_call_ids) == (["hi"], "success", None)
+    assert "".join(each.delta for each in second if each.type is EventType.TEXT_MESSAGE_CONTENT) == "Done."
+    heard = str(model.requests[-1].messages)
+    assert ("the frontend says paint" in heard, "the frontend says post" in heard) == (True, False)
+
+
 async def test_a_person_who_goes_on_talking_leaves_the_call_undone(tmp_path: Path) -> None:
     post, wall = poster()
     model = ScriptedModel([call("post", words="hi"), finished("tool_calls")], [text("All right."), finished()])

@@ -249,7 +249,8 @@ class _GatewayRequestHandler:
         history = await self._gateway.executor.runs.history(run)
         if run in self._taken or self._gateway.executor.runs.holds(run):
             raise BusError("bad_request", "that run is being worked on; wait for its answer", status=409)
-        taken = resume_run(history, run, caller.id, asked.messages)
+        own = {offer.name for offer in asked.tools}
+        taken = resume_run(history, run, caller.id, asked.messages, own)
         self._taken.add(run)
         return taken
 

@@ -19,7 +19,7 @@ from handrail.core.messages import (
 )
 from handrail.core.redact import redact_text
 from handrail.node.gateways.request_parsing import refuse_field
-from handrail.run.history import conversation_of
+from handrail.run.history import conversation_of, unanswered_calls
 
 DELETED = "deleted"
 """The reason in an entry of a run whose response was deleted."""
@@ -45,8 +45,11 @@ class ResumedRun(Struct, frozen=True):
         return cls(Conversation(messages), len(messages), len(messages))
 
 
-def resume_run(history: Sequence[Recorded], run: str, principal: str, messages: Sequence[Message]) -> ResumedRun:
-    """The run as its record has it, up to where its calls waited.
+def resume_run(
+    history: Sequence[Recorded], run: str, principal: str, messages: Sequence[Message], own: Container[str] = ()
+) -> ResumedRun:
+    """The run as its record has it, up to where its calls waited. `own` are the names of the client's tools: what came
+    of those of its calls is taken from what it sends.
 
     Raises:
         BusError: There is no such run of this caller (`not_found`), or it was asked something else (`bad_request`).
@@ -59,8 +62,21 @@ def resume_run(history: Sequence[Recorded], run: str, principal: str, messages: 
         refuse_field("messages", "these are not the questions of that run; repeat the request as it was")
     requests = {event.call_id: event.request for event in history if isinstance(event, ConfirmationRequested)}
     conversation = _upto_waiting(conversation)
+    conversation = conversation.add(*_own_results(conversation, requests, messages, own))
     asked = len(conversation_of(takewhile(lambda event: not isinstance(event, ReplyGiven), history)))
     return ResumedRun(conversation, asked, _told(conversation, requests, asked), requests)
+
+
+def _own_results(
+    conversation: Conversation, requests: Container[str], messages: Sequence[Message], own: Container[str]
+) -> list[ResultMessage]:
+    """The client's results of the calls that it was handed. A call that a person was asked about is none of them."""
+    handed = {
+        message.id
+        for message in unanswered_calls(conversation)
+        if message.call.name in own and message.id not in requests
+    }
+    return [each for each in messages if isinstance(each, ResultMessage) and each.invocation_id in handed]
 
 
 def _told(conversation: Conversation, requests: Container[str], asked: int) -> int:
