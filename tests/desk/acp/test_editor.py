@@ -113,6 +113,8 @@ class Editor:
         self.updates: list[Any] = []
         self.asked: list[tuple[ToolCallUpdate, list[PermissionOption]]] = []
         self.choose: Choose = lambda options: "allow"
+        self.answer: Any = None
+        """In place of what the person chooses."""
         self.asked_now = asyncio.Event()
         self.may_answer = asyncio.Event()
         self.may_answer.set()
@@ -122,10 +124,12 @@ class Editor:
 
     async def request_permission(
         self, session_id: str, tool_call: ToolCallUpdate, options: list[PermissionOption], **kwargs: Any
-    ) -> RequestPermissionResponse:
+    ) -> Any:
         self.asked.append((tool_call, options))
         self.asked_now.set()
         await self.may_answer.wait()
+        if self.answer is not None:
+            return self.answer
         chosen = self.choose(options)
         if chosen is None:
             return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
@@ -213,6 +217,16 @@ async def test_a_person_may_deny_always_allow_or_leave_a_call_waiting(folder: Pa
         assert "handrail confirm" in editor.said() and f"handrail resume {id}" in editor.said()
         assert not (folder / "paid.txt").exists()
 
+        editor.answer = {"outcome": {"outcome": "no such outcome"}}
+        id = await begun(connection, folder)
+        unknown = await connection.prompt(session_id=id, prompt=[text_block("pay")])
+        assert (unknown.stop_reason, f"handrail resume {id}" in editor.said()) == ("end_turn", True)
+        editor.answer = None
+
+        editor.choose = lambda options: "no such option"
+        await connection.prompt(session_id=await begun(connection, folder), prompt=[text_block("pay")])
+        assert (editor.calls()[-1], (folder / "paid.txt").exists()) == (("tool_call_update", "failed"), False)
+
         editor.choose = lambda options: next(each.option_id for each in options if each.kind == "allow_always")
         id = await begun(connection, folder)
         asked = len(editor.asked)
@@ -228,6 +242,11 @@ async def test_a_session_is_opened_again_by_another_process_with_all_that_was_sa
         await connection.prompt(session_id=id, prompt=[text_block("add one and two")])
     async with agent(folder, later) as (connection, _):
         (listed,) = (await connection.list_sessions()).sessions
+        (folder / "below").mkdir()
+        (folder / "linked").symlink_to(folder)
+        for cwd, count in ((folder, 1), (folder / "linked", 1), (folder / "below", 1), (folder.parent, 0)):
+            found = (await connection.list_sessions(cwd=str(cwd))).sessions
+            assert [each.cwd for each in found] == [str(cwd)] * count
         await connection.load_session(cwd=str(folder), session_id=id, mcp_servers=[])
 
         assert (listed.session_id, listed.title) == (id, "add one and two")

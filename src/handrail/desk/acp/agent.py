@@ -179,14 +179,14 @@ class EditorAgent:
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **kwargs: Any
     ) -> ListSessionsResponse:
-        if cwd is not None and Path(cwd) != self._folder:
+        if cwd is not None and not self._is_for(cwd):
             return ListSessionsResponse(sessions=[])
         desk = await self._desk(())
         return ListSessionsResponse(
             sessions=[
                 SessionInfo(
                     session_id=talk.id,
-                    cwd=str(self._folder),
+                    cwd=cwd or str(self._folder),
                     title=talk.title,
                     updated_at=datetime.fromtimestamp(talk.updated / 1000, UTC).isoformat(),
                 )
@@ -267,6 +267,10 @@ class EditorAgent:
     def _editor(self) -> Client:
         assert self._client is not None, "on_connect comes first"
         return self._client
+
+    def _is_for(self, cwd: str) -> bool:
+        """Whether the configuration is in this folder or above it, by whatever path the editor knows it."""
+        return Path(cwd).resolve().is_relative_to(self._folder.resolve())
 
     async def _desk(self, given: Sequence[EditorServer] | None) -> Desk:
         servers = _servers(given or ())
