@@ -97,6 +97,7 @@ def test_pyright_accepts_every_example(programs: list[Program], tmp_path: Path) 
         (
             (found["file"].rpartition(f"/{PACKAGE}/")[2], found["range"]["start"]["line"] + 1, found["message"])
             for found in said["generalDiagnostics"]
+            if not (_USES_LANGCHAIN in found["file"] and found.get("rule", "").startswith("reportUnknown"))
         ),
     )
 

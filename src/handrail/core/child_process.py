@@ -22,9 +22,9 @@ class ProgramProtocol(asyncio.SubprocessProtocol):
     """Knows whether a program has ended, and whether its output has: what it has started may hold that open."""
 
     def __init__(self) -> None:
-        self.open_pipes = {0, 1, 2}
-        self.exited = asyncio.Event()
-        self.hung_up = asyncio.Event()
+        self.open_pipes: set[int] = {0, 1, 2}
+        self.exited: asyncio.Event = asyncio.Event()
+        self.hung_up: asyncio.Event = asyncio.Event()
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         self.open_pipes.discard(fd)

@@ -44,7 +44,7 @@ class ModelScratch:
     def __init__(self, base: ModelScratch | None = None) -> None:
         self.base: ModelScratch | None = base
         self.kept: dict[Any, Any] = {}
-        self.lock = threading.Lock()
+        self.lock: threading.Lock = threading.Lock()
         """For what threads share."""
 
     def __eq__(self, other: object) -> bool:

@@ -46,7 +46,7 @@ class CallLedger:
         self, run: str, tools: RegisteredTools, lease: Lease | None = None, history: Sequence[Recorded] = ()
     ) -> None:
         self.run = run
-        self.tools = tools
+        self.tools: RegisteredTools = tools
         """What its calls may name, from when it was begun or taken up until it is let go."""
         self._lease = lease
         self._settled: dict[str, ToolResult] = {}

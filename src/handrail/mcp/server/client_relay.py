@@ -69,7 +69,7 @@ class McpClientRelay:
 
     def __init__(self, asker: ClientApprover, client: FirstWords | None = None) -> None:
         """`client` is the one that there is; None: nobody knows yet who will come."""
-        self.shakes_hands = client is not None and client.shakes_hands
+        self.shakes_hands: bool = client is not None and client.shakes_hands
         capabilities = None if client is None else client.capabilities
         declared: Mapping[str, Any] = {kind: {} for kind in _KINDS} if capabilities is None else capabilities
         self.answers: frozenset[Kind] = frozenset(kind for kind in _KINDS if declared.get(kind) is not None)
