@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from handrail.cli.lazy_groups import cli_command
 from handrail.cli.run_options import CliSetup, RunOptions, configured, rule_option, with_model, with_tools
 from handrail.cli.terminal.person import terminal_person
+from handrail.cli.terminal.signals import told_to_end
 from handrail.config.values import Config
 from handrail.core.errors import MissingExtra
 from handrail.mcp.values import Endpoint
@@ -68,7 +69,12 @@ async def _serve(setup: CliSetup, chosen: RunOptions) -> None:
     file = setup.config.file
     async with EditorAgent(desk_with, Path.cwd() if file is None else file.parent.absolute()) as agent:
         # Closing, resuming and forking sessions are called unstable by the package, which would warn at each.
-        await run_agent(agent, use_unstable_protocol=True)
+        serving = asyncio.create_task(run_agent(agent, use_unstable_protocol=True))
+        told = asyncio.create_task(told_to_end())
+        await asyncio.wait((serving, told), return_when=asyncio.FIRST_COMPLETED)
+        for task in (serving, told):
+            task.cancel()
+        await asyncio.wait((serving, told))
 
 
 def _with_model(config: Config, model: str | None) -> Config:

@@ -20,6 +20,7 @@ from handrail.cli.lazy_groups import cli_command
 from handrail.cli.output.view import answer_json, tell
 from handrail.cli.run_options import CliSetup, RunOptions, configured, nats_option, rule_option, with_tools
 from handrail.cli.terminal.person import terminal_person
+from handrail.cli.terminal.signals import told_to_end
 from handrail.config.values import Config
 from handrail.core.errors import BusError, UsageError
 from handrail.core.redact import Secret
@@ -215,17 +216,5 @@ async def _work(setup: CliSetup, chosen: RunOptions) -> None:
             sys.stdout.flush()
         else:
             tell(f"Serving {len(offered)} capabilities to {community!r} as {node_id}")
-        await _told_to_end()
+        await told_to_end()
         tell("Ending when the calls under way have ended")
-
-
-async def _told_to_end() -> None:
-    told = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for each in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(each, told.set)
-    try:
-        await told.wait()
-    finally:
-        for each in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(each)

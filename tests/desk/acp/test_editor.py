@@ -354,6 +354,22 @@ async def test_servers_of_an_editor_have_the_values_it_gave_and_may_have_the_sam
                 await begun(connection, folder, servers=named)
 
 
+async def test_an_agent_that_is_told_to_end_ends_in_order_and_the_call_waits(folder: Path) -> None:
+    editor = Editor()
+    async with agent(folder, editor) as (connection, process):
+        id = await begun(connection, folder)
+        editor.may_answer.clear()
+        turn = asyncio.ensure_future(connection.prompt(session_id=id, prompt=[text_block("pay Ada")]))
+        await asyncio.wait_for(editor.asked_now.wait(), 60)
+        process.terminate()
+
+        assert await asyncio.wait_for(process.wait(), 60) == 0
+        with pytest.raises((RequestError, ConnectionError)):
+            await turn
+        editor.may_answer.set()
+    assert not (folder / "paid.txt").exists()
+
+
 async def test_a_server_that_the_editor_names_is_used_and_files_of_a_prompt_reach_the_model(folder: Path) -> None:
     editor = Editor()
     time = McpServerStdio(name="clock", command=sys.executable, args=["-m", "mcp_server_time"], env=[])
