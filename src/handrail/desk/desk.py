@@ -41,6 +41,7 @@ from handrail.desk.values import (
     DeskQuestion,
     FileDownload,
 )
+from handrail.desk.waiting_questions import WaitingQuestions
 from handrail.sessions.llm import LLM
 from handrail.sessions.store.conversations import ConversationStore
 from handrail.sessions.store.metadata import ConversationChoices, ConversationMetadata
@@ -71,6 +72,7 @@ class Desk:
         self.settings_writable = settings_writable
         self.node_id = node_id
         self.news = DeskNews()
+        self._elsewhere = WaitingQuestions(app.journal.path, asking, self.news, clock)
         self.trials = ToolTrials(app, asking, self.news, new_id)
         self._store = ConversationStore(app.journal.path.parent, clock=clock, new_id=new_id)
         self._models = DeskModels()
@@ -127,9 +129,11 @@ class Desk:
         """News of all conversations, until it is closed: ("talk", TalkSummary), ("gone", id), ("alert", Alert),
         ("settled", id) once its failure is answered, ("question", Question), ("answered", request), ("tools", count)
         when there is something else to choose from. Questions that wait already come first."""
-        async with aclosing(self.news.watch(lambda: [("question", each) for each in self.questions])) as news:
-            async for each in news:
-                yield each
+        async with self._elsewhere.watched():
+            known = self.news.watch(lambda: [("question", each) for each in (*self.questions, *self.asked_elsewhere)])
+            async with aclosing(known) as news:
+                async for each in news:
+                    yield each
 
     async def begin(
         self,
@@ -309,6 +313,16 @@ class Desk:
         """What waits for a word now, in all conversations and tools that are tried."""
         return self.asking.questions
 
+    @property
+    def asked_elsewhere(self) -> tuple[DeskQuestion, ...]:
+        """What other programs ask in the same journal, as far as those know who watch."""
+        return self._elsewhere.shown
+
+    async def all_questions(self) -> tuple[DeskQuestion, ...]:
+        """What waits for a word now: `questions`, and what other programs ask in the same journal."""
+        await self._elsewhere.look()
+        return (*self.questions, *self.asked_elsewhere)
+
     async def decide(
         self,
         request: str,
@@ -318,7 +332,8 @@ class Desk:
         reason: str = "",
         rule: str | None = None,
     ) -> None:
-        """A person's word. `always` also sets the rule, one of those that the question offered. Arguments of `edit`
+        """A person's word, also on what another program asks in the same journal; that can be allowed or denied only
+        (see `all_questions`). `always` also sets the rule, one of those that the question offered. Arguments of `edit`
         are checked first: what does not fit is refused with the reasons, and the question stays open. They are a
         value, or the text that a person made of `written`.
 
@@ -326,6 +341,8 @@ class Desk:
             UsageError: No such question waits (somebody else answered it), or the arguments do not fit. If its turn
                 ended while a rule was set, it says that the rule holds.
         """
+        if not self.asking.waits(request):
+            return await self._elsewhere.decide(request, decision, reason)
         word = self.asking.word(request, decision, arguments=arguments, reason=reason, rule=rule)
         if decision == "always" and rule is not None:
             with self.asking.claimed(request):  # else it may be denied in another tab while the rule is written

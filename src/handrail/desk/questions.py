@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.confirmation import Allow, Confirmation, Decision as Word, Defer, Deny, Edit
 from handrail.core.display import browser_safe, exact_json, read_edited_object
 from handrail.core.errors import UsageError
@@ -32,6 +33,8 @@ Listen = Callable[[str, Any], None]
 """Told ("question", Question), and ("answered", {"request", "decision", "by"})."""
 _NAME = 60
 """Letters of what a run is called in a question."""
+_REMEMBERED = 10_000
+"""Questions of the desk's own that are told from those of other programs."""
 
 
 class _AttendedRun(Struct, frozen=True):
@@ -53,13 +56,15 @@ class _PendingQuestion(Struct, frozen=True):
 
 class PendingQuestions:
     def __init__(self, by: str = "local") -> None:
-        self._by = by
+        self.by = by
         """Whose word it is."""
         self._attended: dict[str, _AttendedRun] = {}
         """By run."""
         self._open: dict[str, _PendingQuestion] = {}
         self._claimed: set[str] = set()
         """Questions that somebody is about to answer."""
+        self._asked_here: BoundedMemory[str, None] = BoundedMemory(_REMEMBERED)
+        """Requests that the desk asked itself; some were put off, and still wait in the journal."""
 
     def knowing(self, tools: RegisteredTools) -> Approver:
         """The approver of runs that have these tools."""
@@ -84,6 +89,10 @@ class PendingQuestions:
         shown = (each for waiting in self._open.values() for each in waiting.shown.values())
         return tuple(each for each in shown if each.conversation == conversation)
 
+    def is_own(self, run: str, request: str) -> bool:
+        """Whether the desk asks this itself, or did."""
+        return request in self._asked_here or any(each in self._attended for each in run_and_above(run))
+
     def waits(self, request: str) -> bool:
         """Whether nobody has answered it, and it is still asked."""
         waiting = self._open.get(request)
@@ -105,6 +114,7 @@ class PendingQuestions:
             return Defer()
         waiting = _opened(asked, tools, attended)
         self._open[asked.request] = waiting
+        self._asked_here[asked.request] = None
         decision = "stopped"
         try:
             for run, each in attended.items():
@@ -128,7 +138,7 @@ class PendingQuestions:
                 waiting.word.set_result((Defer(), "stopped"))
 
     def _answered(self, request: str, decision: str) -> dict[str, str]:
-        return {"request": request, "decision": decision, "by": self._by}
+        return {"request": request, "decision": decision, "by": self.by}
 
     def word(
         self,
@@ -149,15 +159,15 @@ class PendingQuestions:
             raise UsageError(f"only an edit changes the arguments, and this is {decision!r}")
         match decision:
             case "deny":
-                return Deny(self._by, reason)
+                return Deny(self.by, reason)
             case "later":
                 return Defer()
             case "edit":
-                return Edit(self._by, _edited(waiting, arguments))
+                return Edit(self.by, _edited(waiting, arguments))
             case "always" if rule not in waiting.rules:
                 offered = "; ".join(waiting.rules) or "none can be set for this call"
                 raise UsageError(f"{rule!r} is no rule that was offered; there are: {offered}")
-        return Allow(self._by)
+        return Allow(self.by)
 
     @contextmanager
     def claimed(self, request: str) -> Iterator[None]:

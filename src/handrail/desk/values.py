@@ -129,7 +129,8 @@ class DeskQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     request: str
     conversation: str
-    """Of the conversation that it is in; a tool that is tried out has an id of its own."""
+    """Of the conversation that it is in; a tool that is tried out has an id of its own. Empty if another program asked
+    it, as an MCP proxy: then it can be allowed or denied, and nothing in it can be changed."""
     run: str
     call_id: str
     tool: str
@@ -148,6 +149,8 @@ class DeskQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The same rules, as what a person reads before they choose one."""
     form: dict[str, Any] | None = None
     """A schema where values are asked for and no word (an MCP server's elicitation)."""
+    unseen: str = ""
+    """Why it can only be denied: what would run cannot be shown."""
 
 
 class LiveCall(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -160,7 +160,7 @@ class JournalReader:
     def unanswered(self, run: str | None = None) -> dict[str, JournalRow]:
         """The entries of those questions, by request."""
         asked: dict[str, JournalRow] = {}
-        for entry in self.entries(run):
+        for entry in self.confirmations(0) if run is None else self.entries(run):
             if entry.type not in ("confirmation.requested", "confirmation.answered"):
                 continue
             match entry.event:
@@ -178,9 +178,14 @@ class JournalReader:
         """A number that changes whenever somebody else has written to the journal."""
         return int(next(self._each("PRAGMA data_version"))[0])
 
-    def answers(self, first: int) -> Iterator[JournalRow]:
-        """The answers to questions from this entry on."""
-        return self._entries(f"{_ENTRIES} WHERE seq >= :first AND type = 'confirmation.answered'", first=first)
+    def confirmations(self, first: int) -> Iterator[JournalRow]:
+        """The questions to a person, and their answers, from this entry on."""
+        kinds = "('confirmation.requested', 'confirmation.answered')"
+        return self._entries(f"{_ENTRIES} WHERE seq >= :first AND type IN {kinds} ORDER BY seq", first=first)
+
+    def end(self) -> int:
+        """The number that the next entry will have."""
+        return int(next(self._each("SELECT coalesce(max(seq) + 1, 0) FROM entry"))[0])
 
     def exact(self, entry: JournalRow, sealing: BodyEncryption) -> bytes | None:
         """The body of an entry exactly as it was, if the entry hides a part of it and it was not erased.
@@ -284,7 +289,7 @@ async def first_answer(path: Path, run: str, request: str, size: int, interval: 
         while True:
             version = reader.version()
             if version != seen:
-                for entry in reader.answers(size):
+                for entry in reader.confirmations(size):
                     event = entry.event
                     if isinstance(event, ConfirmationAnswered) and (event.run, event.request) == (run, request):
                         return event

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
@@ -51,26 +52,43 @@ class WaitingQuestion(Struct, frozen=True):
             return "masked"
         return "hidden" if holds_mask(body.arguments) else "changed"
 
+    @property
+    def unseen(self) -> str:
+        """Why a person cannot see what would run, and what to do; empty if they can."""
+        request = self.asked.request
+        match self.shown:
+            case "erased":
+                return f"the arguments of {request!r} were erased, so nobody can see what would run; deny it"
+            case "changed":
+                return (
+                    f"what is shown for {request!r} is not what would run: the record was changed;"
+                    " run: handrail proof verify"
+                )
+            case "hidden":
+                return (
+                    f"a part of the arguments of {request!r} looks like a secret and is hidden here, and what"
+                    " cannot be shown in full cannot be allowed; run this as the user who has the journal's key,"
+                    " answer where the question was asked, or deny it"
+                )
+            case "whole" | "masked":
+                return ""
+
     def refuse_unseen(self) -> None:
         """Return if a person can see what would run.
 
         Raises:
             UsageError: They cannot, with why and what to do.
         """
-        request = self.asked.request
-        match self.shown:
-            case "erased":
-                raise UsageError(f"the arguments of {request!r} were erased, so nobody can see what would run; deny it")
-            case "changed":
-                raise UsageError(
-                    f"what is shown for {request!r} is not what would run: the record was changed;"
-                    " run: handrail proof verify"
-                )
-            case "hidden":
-                raise UsageError(
-                    f"a part of the arguments of {request!r} looks like a secret and is hidden here, and what"
-                    " cannot be shown in full cannot be allowed; run this as the user who has the journal's key,"
-                    " answer where the question was asked, or deny it"
-                )
-            case "whole" | "masked":
-                return
+        if why := self.unseen:
+            raise UsageError(why)
+
+
+def find_waiting(journal: Path, run: str, request: str) -> WaitingQuestion | None:
+    """A question of a run, if nobody has answered it yet.
+
+    Raises:
+        JournalError: The journal, or the question, cannot be read.
+    """
+    with JournalReader(journal) as reader:
+        entry = reader.unanswered(run).get(request)
+        return None if entry is None else WaitingQuestion.read(reader, entry)

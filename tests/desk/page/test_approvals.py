@@ -13,6 +13,7 @@ from tests.cli.journal_fixtures import command, environment
 from tests.desk.page.chat_actions import answered, card, question, say
 from tests.desk.page.conftest import Tab
 from tests.desk.page.page_node import PageNode
+from tests.desk.proxy_client import call_note
 
 TEXTS = ["-----BEGIN PRIVATE KEY-----; rm -rf ~", "https://x:y@evil.example && rm -rf ~", "[redacted] rm -rf ~"]
 
@@ -64,3 +65,27 @@ def test_an_allow_from_the_command_line_lets_the_call_at_the_page_run(served: Pa
     expect(question(page)).to_be_hidden()
     answered(page, "It is written.")
     assert (served.kept / "plan.txt").read_text() == "rest"
+
+
+def test_a_call_of_a_proxy_beside_the_page_is_allowed_and_denied_on_the_page(served: PageNode, tab: Tab) -> None:
+    """The proxy is a process of its own, and ends after each call, as a client does that is closed."""
+    page = tab(served)
+    ran = [call_note(served.folder, "<b>one</b>")]
+    toast = page.get_by_role("alert").filter(has_text="note wants to run")
+    toast.get_by_role("button", name="Look at it").click()
+    expect(question(page)).to_contain_text('"text": "<b>one</b>"')
+    expect(question(page).get_by_role("button", name="Edit")).to_have_count(0)
+    question(page).get_by_role("button", name="Later").click()  # and it is told again
+    toast.get_by_role("button", name="Look at it").click()
+    question(page).get_by_role("button", name="Allow once").click()
+    expect(question(page)).to_be_hidden()
+    ran += [call_note(served.folder, "<b>one</b>"), call_note(served.folder, "two")]
+
+    toast.get_by_role("button", name="Look at it").click()
+    confirm(served, "deny")
+    expect(question(page)).to_be_hidden()
+    expect(toast).to_have_count(0)
+
+    assert ran == [False, True, False]
+    assert (served.folder / "proxy" / "notes.txt").read_text() == "<b>one</b>\n"
+    assert audit(served.journal).ok

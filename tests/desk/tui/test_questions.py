@@ -11,6 +11,7 @@ from handrail.desk.tui.dialogs import LineDialog, PickDialog
 from handrail.desk.tui.json_editor import JsonEditor
 from handrail.desk.tui.question import QuestionScreen
 from handrail.desk.values import DeskQuestion
+from tests.desk.proxy_client import proxy
 from tests.desk.tui.scripted_terminal import terminal
 
 
@@ -200,3 +201,27 @@ async def test_a_failed_turn_is_shown_and_can_be_dismissed(folder: Path) -> None
         await person.press("f6", "tab", "tab", "tab", "enter")  # Dismiss
         await person.until(lambda: "⚠" not in person.screen)
         assert "break" in person.screen
+
+
+async def test_calls_of_a_proxy_beside_the_terminal_are_answered_there_one_after_the_other(folder: Path) -> None:
+    async with terminal(folder, size=(100, 30)) as person, proxy(folder) as client:
+        for text in ("one", "two"):
+            await client.call_tool("note", {"text": text})
+        await person.says("note of another program")
+        await person.until(lambda: len(person.desk.asked_elsewhere) == 2)
+        await person.press("f7")
+        first = await person.asked()
+        assert '"text": "one"' in person.screen and "Edit…" not in person.screen and "Always…" not in person.screen
+        await person.press("escape")
+        await person.press("f7")  # the one that was not looked at yet
+        await person.until(lambda: '"text": "two"' in person.screen)
+        await person.press_button("allow")
+        await person.until(lambda: person.desk.asked_elsewhere == (first.question,))
+        await person.press("f7")
+        await person.asked()
+        await person.desk.decide(first.question.request, "deny")  # as from elsewhere: the dialog closes
+        await person.until(lambda: person.app.screen is person.app.chat)
+        ran = [not (await client.call_tool("note", {"text": text})).is_error for text in ("one", "two")]
+
+    assert ran == [False, True]
+    assert (folder / "proxy" / "notes.txt").read_text() == "two\n"

@@ -207,7 +207,7 @@ function askedElsewhere(asked, ctx) {
 /** @param {string} conversation */
 function isOpen(conversation) {
   const [view, id] = route();
-  return view === "chat" && id === conversation;
+  return view === "chat" && id !== undefined && id === conversation;
 }
 
 /** Whether the dialog for it is open: that of a tool that is tried here. @param {string} request */
@@ -216,17 +216,22 @@ function isAsked(request) {
 }
 
 /**
- * To the conversation in which something is asked. A tool that is tried in another tab has none: it is answered here.
+ * To the conversation in which something is asked. A tool that is tried in another tab has none, and what another
+ * program asks: it is answered here, and what is put off is told again.
  * @param {import("./values.js").DeskQuestion} asked
  * @param {Context} ctx
  */
 async function look(asked, ctx) {
   const id = asked.conversation;
-  const found = await ask("desk.items", { id, before: 0, limit: 1 }).then(() => true, () => false);
+  const found = id !== "" && (await ask("desk.items", { id, before: 0, limit: 1 }).then(() => true, () => false));
   if (found) return ctx.go(`chat/${id}`);
   const { asker } = await import("./views/chat/asker.js");
   add(await import("./words/chat.js"));
-  const asks = asker((question, word) => ask("desk.decide", { request: question.request, ...word }));
+  const putOff = () => {
+    end();
+    askedElsewhere(asked, ctx);
+  };
+  const asks = asker((question, word) => ask("desk.decide", { request: question.request, ...word }), putOff);
   const end = ctx.watch((event, data) => {
     if (event !== "answered" || data.request !== asked.request) return;
     asks.set([]);

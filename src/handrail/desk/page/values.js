@@ -116,7 +116,8 @@
  * Something waits for a person's word. This is exactly what will run.
  * @typedef {object} DeskQuestion
  * @property {string} request
- * @property {string} conversation Of the conversation that it is in; a tool that is tried out has an id of its own.
+ * @property {string} conversation Of the conversation that it is in; a tool that is tried out has an id of its own. Empty
+ *   if another program asked it, as an MCP proxy: then it can be allowed or denied, and nothing in it can be changed.
  * @property {string} run
  * @property {string} call_id
  * @property {string} tool
@@ -131,6 +132,7 @@
  * @property {RuleOffer[]} [offers] The same rules, as what a person reads before they choose one.
  * @property {Record<string, any> | null} [form] A schema where values are asked for and no word (an MCP server's
  *   elicitation).
+ * @property {string} [unseen] Why it can only be denied: what would run cannot be shown.
  */
 
 /**

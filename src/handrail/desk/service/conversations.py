@@ -103,7 +103,7 @@ class ConversationCapabilities:
         yield answer("desk.share", "A conversation as a file.", desk.share, "id")
         yield answer("desk.take", "A conversation of a file.", self._take, "data", "id", changes=True)
         # asking
-        yield answer("desk.questions", "What waits for a word.", lambda: desk.questions, key="questions")
+        yield answer("desk.questions", "What waits for a word.", desk.all_questions, key="questions")
         fields = "request decision arguments? reason? rule?"
         yield answer("desk.decide", "A person's word.", self._decide, fields, with_caller=True, changes=True)
         yield answer("desk.dismiss", "The failure was seen.", desk.dismiss, "id")

@@ -22,6 +22,7 @@ from handrail.desk.tui.conversations import ConversationsScreen
 from handrail.desk.tui.dialogs import ConfirmDialog
 from handrail.desk.tui.formatting import line
 from handrail.desk.tui.proof import ProofScreen
+from handrail.desk.tui.question import QuestionScreen
 from handrail.desk.tui.tools import ToolsScreen, TrialScreen
 from handrail.desk.values import Alert, ConversationSummary, DeskQuestion
 from handrail.desk.views.journal_index import JournalIndex
@@ -99,10 +100,20 @@ class TuiApp(App[None]):
             case Alert(conversation=talk) if talk != self.chat.talk:
                 self.bell()
                 self.notify(alert_text(about), title="In another conversation", severity="error", markup=False)
+            case DeskQuestion(conversation=""):
+                self.notify(f"{line(about.tool, 60)} of another program waits for your word; F7 shows it", markup=False)
             case DeskQuestion(conversation=talk) if talk not in (self.chat.talk, *(each.run for each in self._trials)):
                 self.notify(f"{line(about.tool, 60)} waits for your word; Ctrl+O goes there", markup=False)
+            case str() if kind == "answered":
+                self.run_worker(self._close_question(about))
             case str() if kind == "gone":
                 self._working.discard(about)
+
+    async def _close_question(self, request: str) -> None:
+        """What another program asked has its word. Those of conversations are closed by their screens."""
+        for each in self.screen_stack:
+            if isinstance(each, QuestionScreen) and each.question.request == request and not each.question.conversation:
+                await each.close()
 
     @property
     def _trials(self) -> list[TrialScreen]:

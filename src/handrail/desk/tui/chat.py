@@ -222,11 +222,15 @@ class ChatScreen(Screen[None]):
             self._ask(next(iter(self._questions.values())))
 
     async def action_question(self) -> None:
-        """The first question that still waits; one that was put off is asked anew."""
+        """The first question that still waits, those of other programs last. One that was put off is asked anew."""
         if self._questions:
             self._ask(next(iter(self._questions.values())))
         elif self.state == "waiting":
             await attempt(self, self._desk.again(self.talk))
+        elif elsewhere := self._desk.asked_elsewhere:
+            asked = next((each for each in elsewhere if each.request not in self._put), elsewhere[0])
+            self._put.add(asked.request)
+            self.app.push_screen(QuestionScreen(self._desk, asked))
 
     # ── what the person wants ────────────────────────────────────────────────────────
 

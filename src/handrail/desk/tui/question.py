@@ -130,8 +130,10 @@ def _offered(question: DeskQuestion, id: str) -> bool:
     match id:
         case "always":
             return bool(question.rules)
-        case "allow" | "edit":
-            return question.form is None
+        case "allow":
+            return question.form is None and not question.unseen
+        case "edit":
+            return question.form is None and question.conversation != ""
         case "fill":
             return question.form is not None
     return True
@@ -145,6 +147,7 @@ def _title(question: DeskQuestion) -> Content:
 def _what(question: DeskQuestion) -> Content:
     why = plain(f"You are asked because {line(question.why)}." if question.why else "", "$text-warning")
     if question.form is None:
+        why = plain(line(question.unseen), "$text-error") if question.unseen else why
         pieces = (plain(question.written), why, plain(question.description.strip(), MUTED))
     else:
         pieces = (plain(question.description.strip()), why, plain(exact_json(question.form), MUTED))

@@ -19,8 +19,7 @@ from handrail.core.errors import HandrailError, UsageError
 from handrail.core.ports import Clock, SystemClock
 from handrail.journal.answering import answer
 from handrail.journal.approval_links import PATH, ApprovalLink, ApprovalLinks
-from handrail.journal.reader import JournalReader
-from handrail.journal.waiting_questions import WaitingQuestion
+from handrail.journal.waiting_questions import WaitingQuestion, find_waiting
 
 BY = "somebody with an approval link"
 HEADERS = {
@@ -54,9 +53,7 @@ def approval_routes(journal: Path, clock: Clock = SystemClock()) -> tuple[Route,
 
 
 def _waiting(journal: Path, link: ApprovalLink) -> WaitingQuestion:
-    with JournalReader(journal) as reader:
-        entry = reader.unanswered(link.run).get(link.request)
-        found = None if entry is None else WaitingQuestion.read(reader, entry)
+    found = find_waiting(journal, link.run, link.request)
     if found is None or found.asked.binds != link.binds:
         raise UsageError("this call no longer waits for an answer; somebody may have given one")
     return found
@@ -86,10 +83,8 @@ def _question(question: WaitingQuestion, link: ApprovalLink) -> str:
     why = "" if subject is None or not subject.why else f"<p>You are asked because {_shown(subject.why)}.</p>"
     arguments = "They were erased." if asked.arguments is None else exact_json(asked.arguments)
     decisions, note = ["allow", "deny"], ""
-    try:
-        question.refuse_unseen()
-    except UsageError as error:
-        decisions, note = ["deny"], f"<p>{_shown(str(error))}</p>"
+    if why := question.unseen:
+        decisions, note = ["deny"], f"<p>{_shown(why)}</p>"
     if link.kind in decisions:
         decisions = [link.kind]
     buttons = "".join(f'<button name="decision" value="{each}">{_BUTTONS[each]}</button> ' for each in decisions)

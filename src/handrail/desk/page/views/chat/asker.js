@@ -7,8 +7,11 @@ import { dismiss, say } from "../../toast.js";
 import { t } from "../../words.js";
 import { ask } from "./question.js";
 
-/** @param {(question: DeskQuestion, word: Word) => Promise<void>} decide */
-export function asker(decide) {
+/**
+ * @param {(question: DeskQuestion, word: Word) => Promise<void>} decide
+ * @param {(question: DeskQuestion) => void} [putOff] Told of a question that was closed without a word.
+ */
+export function asker(decide, putOff) {
   /** @type {DeskQuestion[]} */
   let questions = [];
   /** @type {{ question: DeskQuestion, dialog: { close: () => void } } | null} */
@@ -20,6 +23,7 @@ export function asker(decide) {
   /** @param {DeskQuestion} question */
   function show(question) {
     const close = () => {
+      if (!aside.has(question.request) && questions.includes(question)) putOff?.(question);
       aside.add(question.request);
       shown = null;
       next();

@@ -57,9 +57,11 @@ export function ask(question, waiting, decide, onClose) {
   const edit = choice("chat.ask.edit", "e", () => turnTo(edited(question, give)));
   const deny = choice("chat.ask.deny", "d", () => turnTo(denied(give)));
   const asked = question.form ? filled(question.form, question.arguments, give) : null;
-  const offered = asked ? [deny] : [allow, question.rules?.length ? always : null, edit, deny];
+  const mayRun = question.unseen ? null : allow;
+  const mayEdit = question.conversation ? edit : null;
+  const offered = asked ? [deny] : [mayRun, question.rules?.length ? always : null, mayEdit, deny];
   const later = h("button", { type: "button", class: "quiet", on: { click: () => shown.close() } }, t("chat.ask.later"));
-  const keys = { a: asked ? null : allow, e: asked ? null : edit, d: deny };
+  const keys = { a: asked ? null : mayRun, e: asked ? null : mayEdit, d: deny };
   const focused = { role: "group", tabindex: "0", autofocus: true, "aria-labelledby": "question-arguments" };
   const body = h(
     "div",
@@ -68,6 +70,7 @@ export function ask(question, waiting, decide, onClose) {
     question.why ? h("p", { class: "question-why" }, visible(question.why)) : null,
     h("h3", { id: "question-arguments" }, t(asked ? "chat.ask.asked" : "chat.ask.runs", { tool: visible(question.tool) })),
     h("div", { class: asked ? "question-form" : "question-arguments", ...focused }, asked ?? jsonText(question.written ?? "{}")),
+    question.unseen ? h("p", { class: "problem" }, visible(question.unseen)) : null,
     waiting ? h("p", { class: "meta" }, count(waiting, "chat.ask.more")) : null,
     h("div", { class: "row choices-row" }, offered, h("span", { class: "spring" }), later),
     panel,
