@@ -16,6 +16,7 @@ ROWS = {
     "pydantic-ai": ("pydantic_ai", "PYDANTIC_AI"),
     "langchain": ("langchain", "LANGCHAIN"),
     "openai-agents": ("openai_agents", "OPENAI_AGENTS"),
+    "agent-framework": ("agent_framework", "AGENT_FRAMEWORK"),
 }
 
 

@@ -19,6 +19,7 @@ _ADAPTERS = {
     "pydantic_ai": "pydantic_ai",
     "langchain_core": "langchain",
     "agents": "openai_agents",
+    "agent_framework": "agent_framework",
 }
 """The module here that guards the tools of a package."""
 
@@ -32,7 +33,8 @@ def guard(tools: Any, **options: Unpack[GuardOptions]) -> Any:
     was begun is not begun again, whoever died meanwhile.
 
     Args:
-        tools: A toolset of pydantic-ai, or a list of tools of LangChain or openai-agents.
+        tools: A toolset of pydantic-ai, or a list of tools of LangChain or openai-agents. An agent of agent-framework
+            takes `GuardFunctionMiddleware` instead.
         journal: An open journal, or the file of one. What happens once, happens once in it.
         rules: A person's word in advance, as `"allow pay to=ada"`. What no rule is for is put to `approver`, and where
             there is none to the framework, by its own way to stop for a person.

@@ -55,6 +55,8 @@ class RunRecords:
         """The latest runs that were finished and may be gone on with, and the version of each then."""
         self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """One for each run that is being opened: a long record keeps no other run waiting."""
+        self._opening_with: dict[str, RegisteredTools] = {}
+        """The tools of each run that is being opened."""
 
     def below(self, tools: RegisteredTools) -> RunRecords:
         """The runs that calls of these runs begin, with tools of their own; in the same journal."""
@@ -80,6 +82,9 @@ class RunRecords:
         for ledger in self._ledgers.values():
             if ledger.tools is self.tools:
                 ledger.tools = tools
+        for run, begun_with in self._opening_with.items():
+            if begun_with is self.tools:
+                self._opening_with[run] = tools
         self.tools = tools
 
     def holds(self, run: str) -> bool:
@@ -135,7 +140,13 @@ class RunRecords:
             return ledger
         async with self._opening.setdefault(run, asyncio.Lock()):
             if run not in self._ledgers:
-                self._ledgers[run] = await self._begin(run, context.principal.id, self._journal)
+                self._opening_with[run] = self.tools
+                try:
+                    ledger = await self._begin(run, context.principal.id, self._journal)
+                finally:
+                    tools = self._opening_with.pop(run)
+                ledger.tools = tools  # one may have been included meanwhile
+                self._ledgers[run] = ledger
             return self._ledgers[run]
 
     async def _begin(self, run: str, principal: str, journal: Journal) -> CallLedger:
