@@ -77,19 +77,14 @@ def test_a_server_whose_variable_is_not_set_hides_no_other(place: AppFolder) -> 
     assert "mcp.far.env.A: the environment variable 'UNSET_HERE' is not set" in rows["far"]["notes"][0]
 
 
-def test_a_file_that_stands_before_the_official_package_is_named(
-    place: AppFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_stands_before_the_official_package_is_named(place: AppFolder) -> None:
     (place.folder / "mcp.py").write_text("")
     (place.folder / "shop.py").write_text("from handrail import tool\n\n@tool\ndef look() -> str:\n    'Look.'\n")
 
-    beside_the_tools = _as_installed("mcp", "serve", "--tools", "shop.py")
-    monkeypatch.setenv("PYTHONPATH", str(place.folder))
-    before_all = _as_installed("mcp", "serve", "--tools", "shop.py")
+    done = _as_installed("mcp", "serve", "--tools", "shop.py")
 
-    assert beside_the_tools.returncode == 0
-    assert before_all.returncode == 1
-    assert f"'{place.folder / 'mcp.py'}' stands before it; rename that file" in before_all.stderr
+    assert done.returncode == 1
+    assert f"'{place.folder / 'mcp.py'}' stands before it; rename that file" in done.stderr
 
 
 def test_modules_beside_the_configuration_are_found_by_a_check_as_by_a_run(place: AppFolder) -> None:
