@@ -36,7 +36,7 @@ from msgspec.structs import replace
 from handrail.core.errors import JournalError, describe_exception
 from handrail.core.events import CallIntended, ConfirmationAnswered, ConfirmationRequested, Recorded
 from handrail.core.ports import Clock, EffectMark, SystemClock
-from handrail.journal import reader
+from handrail.journal import put_off, reader
 from handrail.journal.database import JournalBusy
 from handrail.journal.entry import (
     SALT_SIZE,
@@ -57,6 +57,8 @@ _MOST_PAGES = 1000
 _PAUSE = 0.002
 _BETWEEN_RUNS = 0.1
 """Seconds between two checkpoints that are signed because a run has ended; many runs that end together share one."""
+_READER_WAITS = 1.0
+"""Seconds for which a reader waits until what was put off can be written."""
 _PUT_OFF = 0.01
 """Seconds for which an entry that nobody waits for may be put off, so that it shares a commit with those behind it."""
 _MOST_OWED = 256
@@ -140,6 +142,7 @@ class SqliteJournal:
         self._unsigned_because: JournalError | None = None
         self._thread = threading.Thread(target=self._work, name=f"journal {self.path.name}", daemon=True)
         self._thread.start()
+        put_off.register(self.path, self)
 
     @classmethod
     async def open(
@@ -355,6 +358,16 @@ class SqliteJournal:
         finally:
             self._lock.release()
 
+    def write_put_off(self) -> None:
+        """Write the entries that were put off, for somebody who reads the file. They come later if the file is busy."""
+        if not self._owed or not self._lock.acquire(timeout=_READER_WAITS):
+            return
+        try:
+            with suppress(JournalError):  # whoever waits for an entry is told
+                self._commit()
+        finally:
+            self._lock.release()
+
     def _write_owed(self) -> None:
         with self._lock:
             self._patiently(self._commit)
@@ -403,6 +416,7 @@ class SqliteJournal:
     def close(self) -> None:
         """The same for who has no event loop: it blocks until the end is signed."""
         self._closing = True
+        put_off.unregister(self.path, self)
         self._signals.put(None)
         self._thread.join()
         failure, self._unsigned_because = self._unsigned_because, None

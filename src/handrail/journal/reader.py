@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from handrail.core.errors import JournalError, UsageError
 from handrail.core.events import ConfirmationAnswered, ConfirmationRequested, Recorded
+from handrail.journal import put_off
 from handrail.journal.body_encryption import BodyEncryption
 from handrail.journal.database import connect_existing, explain_failure, has_exact, own_signer, read_meta
 from handrail.journal.entry import decode_event, leaf_position
@@ -67,6 +68,7 @@ class JournalReader:
 
     def __init__(self, path: str | Path, *, still: bool = False) -> None:
         self.path: Path = Path(path)
+        put_off.write_put_off(self.path)
         self._connection = connect_existing(self.path, "ro")
         self._signer: Signer | None = None
         if still:

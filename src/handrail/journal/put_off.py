@@ -1,0 +1,47 @@
+"""Entries that journals of this process have put off, written before somebody reads the file."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import Protocol
+from weakref import WeakSet
+
+
+class PutsOff(Protocol):
+    """A journal that writes some entries a little later."""
+
+    def write_put_off(self) -> None:
+        """Write them now, if that is possible soon."""
+        ...
+
+
+_open: dict[str, WeakSet[PutsOff]] = {}
+_changing = threading.Lock()
+os.register_at_fork(after_in_child=_open.clear)  # the parent writes what it has put off
+
+
+def register(path: Path, journal: PutsOff) -> None:
+    """From now on whoever reads this file in this process reads what the journal has put off too."""
+    with _changing:
+        _open.setdefault(os.path.realpath(path), WeakSet()).add(journal)
+
+
+def unregister(path: Path, journal: PutsOff) -> None:
+    real = os.path.realpath(path)
+    with _changing:
+        if (journals := _open.get(real)) is not None:
+            journals.discard(journal)
+            if not journals:
+                del _open[real]
+
+
+def write_put_off(path: Path) -> None:
+    """Have the journals of this process write what they put off for this file."""
+    if not _open:
+        return
+    with _changing:
+        journals = list(_open.get(os.path.realpath(path), ()))
+    for journal in journals:
+        journal.write_put_off()
