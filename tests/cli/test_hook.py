@@ -41,6 +41,7 @@ RULES = """rules = [
     "deny Read file_path=**/.env",
 ]
 """
+SESSION = "SessionStart", "SessionEnd"
 
 
 class Agent:
@@ -206,6 +207,7 @@ def test_an_effect_that_was_never_reported_stays_open_and_is_not_repeated_in_sil
     decision, reason = agent.before("mcp__bank__pay", "t2", to="ada", session="s2")
     assert decision == "ask"
     assert "run claude_s1, call t1" in reason
+    assert "handrail confirm settle claude_s1 t1" in reason
     unasked = agent.event("PreToolUse", "mcp__bank__pay", "t3", {"to": "ada"}, session="s3")
     said = agent.say({**unasked, "permission_mode": "bypassPermissions"})["hookSpecificOutput"]
     assert (said["permissionDecision"], "handrail confirm allow" in said["permissionDecisionReason"]) == ("deny", True)
@@ -220,6 +222,45 @@ def test_an_effect_that_was_never_reported_stays_open_and_is_not_repeated_in_sil
     assert agent.before("Bash", "t7", command="make", session="s5")[0] == "allow"
     agent.after("Bash", "t7", command="make", session="s5")
     assert agent.before("Bash", "t8", command="make", session="s6")[0] == "allow"
+
+
+def test_a_session_that_was_killed_and_taken_up_does_not_repeat_its_last_effects_in_silence(agent: Agent) -> None:
+    """The outcome is on record, but the agent may have been killed before it kept it."""
+    agent.configure("rules = ['allow *']\n")
+    resumed = {"session_id": "s1", "hook_event_name": "SessionStart", "source": "resume"}
+    assert agent.say(resumed) == {}  # a session that has done nothing yet
+    equal: list[tuple[str, str, dict[str, Any]]] = [
+        ("shell", "Bash", {"command": "pay ada"}),
+        ("mcp", "mcp__bank__pay", {"to": "ada"}),
+    ]
+    for name, tool, arguments in equal:
+        for call in ("1", "2"):
+            assert agent.before(tool, name + call, **arguments)[0] == "allow"
+            agent.after(tool, name + call, **arguments)
+    assert agent.say({**resumed, "source": "compact"}) == {}
+    assert agent.before("Bash", "shell3", command="pay ada")[0] == "allow"
+    agent.after("Bash", "shell3", command="pay ada")
+    assert agent.say(resumed) == {}  # it had not ended, so it was killed
+    decision, reason = agent.before("Bash", "shell4", command="pay ada")
+    assert (decision, "run claude_s1, call shell3" in reason) == ("ask", True)
+    assert agent.before("mcp__bank__pay", "mcp3", to="ada")[0] == "ask"
+    assert agent.before("Bash", "shell5", command="pay grace")[0] == "allow"
+    agent.after("Bash", "shell4", command="pay ada")  # the person allowed it
+    assert agent.before("Bash", "shell6", command="pay ada")[0] == "allow"
+    agent.after("Bash", "shell6", command="pay ada")
+    agent.say({"session_id": "s1", "hook_event_name": "SessionEnd", "reason": "exit"})
+    agent.say(resumed)  # it had ended in order, with all that it did
+    assert agent.before("Bash", "shell7", command="pay ada")[0] == "allow"
+    assert audit(agent.journal).ok
+
+
+def test_what_a_person_found_to_have_taken_effect_is_asked_about_before_it_is_repeated(agent: Agent) -> None:
+    agent.configure("rules = ['allow *']\n")
+    agent.before("Bash", "t1", command="pay ada")
+    asyncio.run(settle(agent.journal, "claude_s1", "claude:Bash", ToolResult("t1", "Bash", "paid", "ok")))
+    for session in ("s1", "s2"):
+        decision, reason = agent.before("Bash", f"t-{session}", command="pay ada", session=session)
+        assert (decision, "a person said" in reason) == ("ask", True)
 
 
 def test_where_the_agent_cannot_ask_the_word_is_given_elsewhere_and_good_for_one_call(agent: Agent) -> None:
@@ -308,7 +349,7 @@ _json = st.recursive(
 _event = st.fixed_dictionaries(
     {},
     optional={
-        "hook_event_name": st.sampled_from(["PreToolUse", "PostToolUse", "PostToolUseFailure", "SessionEnd"]) | _json,
+        "hook_event_name": st.sampled_from(["PreToolUse", "PostToolUse", "PostToolUseFailure", *SESSION]) | _json,
         "tool_name": st.sampled_from(["Bash", "Edit", "Read"]) | _json,
         "tool_input": st.fixed_dictionaries({"command": _json}) | st.fixed_dictionaries({"file_path": _json}) | _json,
         **dict.fromkeys(("session_id", "tool_use_id", "cwd", "tool_response", "error", "permission_mode"), _json),
@@ -393,7 +434,7 @@ def test_the_hook_is_installed_beside_what_is_there_and_taken_out_again(agent: A
             "./lint.sh",
             "handrail hook claude",
         ]
-        assert set(found["hooks"]) == {"PreToolUse", "PostToolUse", "PostToolUseFailure", "SessionEnd"}
+        assert set(found["hooks"]) == {"PreToolUse", "PostToolUse", "PostToolUseFailure", *SESSION}
     assert json.loads((file.parent / "settings.json.before-handrail").read_text()) == theirs
     assert run("hook", "install", "claude", "--project", "--undo").exit_code == 0
     assert json.loads(file.read_text()) == theirs

@@ -4,6 +4,8 @@ the call                                            is
 is denied by a rule                                 denied
 equals one that was begun and never reported        asked about, whatever the rules say
 equals one of another session, a short time ago     asked about; not shell commands, edits and reads
+equals one from before the agent was killed         asked about for a short time; not edits and reads
+equals one that took effect, as a person said       asked about for a short time
 was allowed by a person and has not run             allowed, once
 was denied by a person in this session              denied
 is allowed by a rule                                allowed
@@ -20,7 +22,7 @@ from handrail.cli.hook.hooked_call import HookedCall, rule_for
 from handrail.cli.hook.hosts import NAMES, Verdict
 from handrail.cli.hook.record import HookRecord, KnownCall
 from handrail.config.hook import HookConfig
-from handrail.core.events import ConfirmationAnswered, ConfirmationRequested
+from handrail.core.events import CallAmended, ConfirmationAnswered, ConfirmationRequested
 from handrail.execute.rules import Rule
 
 _WINDOW = 300.0
@@ -67,7 +69,7 @@ def _of_effect(call: HookedCall, rule: Rule | None, config: HookConfig, journal:
         return _deny(call, rule, journal)
     last = next(journal.effects(call), None)
     seen = None if last is None else last.seq
-    why = "" if last is None else _doubt(call, last)
+    why = "" if last is None else _doubt(call, last, journal)
     if (word := journal.unused_word(call)) is not None:
         question, answer = word
         if answer.decision == "allow":
@@ -96,7 +98,7 @@ def _begun(
     return Verdict("allow", f"{word.by} allowed this call") if journal.begin(call, "", grant, seen) else None
 
 
-def _doubt(call: HookedCall, last: KnownCall) -> str:
+def _doubt(call: HookedCall, last: KnownCall, journal: HookRecord) -> str:
     """Why an equal call that was made before must not be made again in silence; empty if it may."""
     began = last.began
     if began.call_id == call.call_id and began.run == call.run:
@@ -106,12 +108,18 @@ def _doubt(call: HookedCall, last: KnownCall) -> str:
     if last.is_open:
         return (
             f"an equal call was begun before (run {began.run}, call {began.call_id}) and its end was never reported:"
-            " the agent was ended meanwhile, or its own prompt was answered with no. Look whether it took effect"
+            " the agent was ended meanwhile, or its own prompt was answered with no. It is not known whether it took"
+            f" effect: look, and say so with handrail confirm settle {began.run} {began.call_id}"
+            " --ran 'what came of it' or --not-run"
         )
     settled = last.settled
-    if settled is None or settled.outcome != "ok" or call.event.is_shell or began.run == call.run:
+    if settled is None or settled.outcome != "ok" or time.time() * 1000 - settled.at > _WINDOW * 1000:
         return ""
-    if time.time() * 1000 - settled.at > _WINDOW * 1000:
+    if isinstance(settled, CallAmended):
+        return f"a person said that an equal call took effect (run {began.run}, call {began.call_id})"
+    if began.run == call.run and not journal.was_cut_off_since(last):
+        return ""
+    if began.run != call.run and call.event.is_shell:
         return ""
     return f"an equal call was made a short time ago (run {began.run}, call {began.call_id}) and ended well"
 

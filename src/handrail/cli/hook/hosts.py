@@ -2,7 +2,7 @@
 
     host      calls a hook with                             an answer that it obeys
     claude    PreToolUse, PostToolUse, PostToolUseFailure,  allow, deny, ask; nothing leaves it to the agent
-              SessionEnd
+              SessionStart, SessionEnd
     codex     PreToolUse, PostToolUse                       deny; nothing leaves it to the agent
     copilot   preToolUse, postToolUse, postToolUseFailure,  deny; nothing leaves it to the agent
               sessionEnd; the event is not named
@@ -49,7 +49,7 @@ class HookEvent(Struct, frozen=True, kw_only=True):
     """One call of a hook."""
 
     host: Host
-    kind: Literal["before", "after", "end", "other"]
+    kind: Literal["before", "after", "resume", "end", "other"]
     name: str = ""
     """As the host calls it."""
     session: str = ""
@@ -109,6 +109,8 @@ def read_event(host: Host, data: bytes) -> HookEvent:
         raise UnreadableEvent(f"what {NAMES[host]} wrote does not name an event")
     if name == "SessionEnd":
         return HookEvent(host=host, kind="end", name=name, session=_text(said, "session_id"))
+    if name == "SessionStart" and host == "claude" and said.get("source") == "resume":
+        return HookEvent(host=host, kind="resume", name=name, session=_text(said, "session_id"))
     if name != "PreToolUse" and name not in _AFTER:
         return HookEvent(host=host, kind="other", name=name)
     after = name in _AFTER

@@ -21,7 +21,7 @@ from handrail.sessions.store.content import write_atomically
 Scope = Literal["project", "local", "user"]
 BACKUP = ".before-handrail"
 _EVENTS: dict[Host, tuple[str, ...]] = {
-    "claude": ("PreToolUse", "PostToolUse", "PostToolUseFailure", "SessionEnd"),
+    "claude": ("PreToolUse", "PostToolUse", "PostToolUseFailure", "SessionStart", "SessionEnd"),
     "codex": ("PreToolUse", "PostToolUse"),
     "copilot": ("preToolUse", "postToolUse", "sessionEnd"),
 }

@@ -69,6 +69,8 @@ def _answered(event: HookEvent, config: HookConfig, place: HookPlace, start: str
     with record() as journal:
         if event.kind == "end":
             journal.finish(run_of(event, start), f"{NAMES[event.host]} ended the session")
+        elif event.kind == "resume":
+            journal.take_up(HookedCall.of(event, start))
         else:
             journal.settle(HookedCall.of(event, start))
     return Verdict()

@@ -135,7 +135,7 @@ class HookRecord:
     def ask(self, call: HookedCall, why: str) -> ConfirmationRequested:
         """Write a question down."""
         asked = self._question(call, why)
-        self._write(call, [self._note(asked, call.identity + _QUESTION)])
+        self._write(call, [self._noted(asked, call.identity + _QUESTION)])
         return asked
 
     def begin(self, call: HookedCall, rule: str, grant: ConfirmationRequested | None, seen: int | None) -> bool:
@@ -145,7 +145,7 @@ class HookRecord:
         if rule:
             grant = self._question(call, "")
             said = grant.answered("allow", at=_now(), by=rule)
-            entries = [self._note(grant, call.identity + _QUESTION), self._draft(said)]
+            entries = [self._noted(grant, call.identity + _QUESTION), self._draft(said)]
         request = None if grant is None else grant.request
         note = EffectNote(self._sealing.blind(call.identity), seen)
         entries.append(replace(self._draft(_intent(call, request)), effect=note))
@@ -158,7 +158,7 @@ class HookRecord:
         entries: list[EntryDraft] = []
         if rule:
             asked = self._question(call, "")
-            entries = [self._note(asked, call.identity + _QUESTION)]
+            entries = [self._noted(asked, call.identity + _QUESTION)]
             entries.append(self._draft(asked.answered("deny", at=_now(), by=rule)))
         asked_for = CallAsked(
             run=call.run, at=_now(), call_id=call.call_id, tool=call.tool, principal=OWNER, arguments=call.arguments
@@ -203,6 +203,19 @@ class HookRecord:
         if not self._patiently(lambda: self._writer.is_new(column_for_id(run))) and not self._is_finished(run):
             self._commit([self._run_note(RunFinished(run=run, at=_now(), reason=reason))], durable=False)
 
+    def take_up(self, call: HookedCall) -> None:
+        """Write down that a session goes on, if it had not ended: its agent was killed, and may not have kept what
+        became of its last calls."""
+        run = call.run
+        if not self._patiently(lambda: self._writer.is_new(column_for_id(run))) and not self._is_finished(run):
+            resumed = RunResumed(run=run, at=_now(), tools=call.definition, principal=OWNER)
+            self._commit([self._noted(resumed, _cuts(run))], durable=True)
+
+    def was_cut_off_since(self, known: KnownCall) -> bool:
+        """Whether the session of a call was killed and taken up after it."""
+        last = self._last(_cuts(known.began.run))
+        return last is not None and last > known.seq
+
     def _is_finished(self, run: str) -> bool:
         found = self._writer.effects(self._sealing.blind(_ends(run)), 1)
         return bool(found) and isinstance(found[0][1], RunFinished)
@@ -217,8 +230,7 @@ class HookRecord:
         self._commit(entries, durable=durable)
 
     def _run_note(self, event: RunFinished | RunResumed) -> EntryDraft:
-        identity = _ends(event.run)
-        return replace(self._draft(event), effect=EffectNote(self._sealing.blind(identity), self._last(identity)))
+        return self._noted(event, _ends(event.run))
 
     def _commit(self, entries: list[EntryDraft], *, durable: bool) -> None:
         self._patiently(lambda: self._writer.commit(entries, durable))
@@ -236,7 +248,7 @@ class HookRecord:
             asked=ConfirmationSubject(call.arguments, nonce, call.definition, why=why),
         )
 
-    def _note(self, event: ConfirmationRequested, identity: bytes) -> EntryDraft:
+    def _noted(self, event: Recorded, identity: bytes) -> EntryDraft:
         return replace(self._draft(event), effect=EffectNote(self._sealing.blind(identity), self._last(identity)))
 
     def _last(self, identity: bytes) -> int | None:
@@ -262,6 +274,10 @@ class HookRecord:
 
 def _ends(run: str) -> bytes:
     return canonical_json(["hook", "end of run", run])
+
+
+def _cuts(run: str) -> bytes:
+    return canonical_json(["hook", "cut off", run])
 
 
 def _intent(call: HookedCall, grant: str | None) -> CallIntended:
