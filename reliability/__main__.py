@@ -13,7 +13,7 @@ from reliability.report import table, write
 from reliability.rows import ROWS, row_named
 from reliability.sweep import Row, sweep
 
-QUICK = 4
+QUICK = 2
 
 
 def available(names: Sequence[str]) -> dict[str, Row]:
