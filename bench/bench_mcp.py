@@ -1,9 +1,10 @@
 """What a call to an MCP server costs through handrail, against the official package alone, and what starting costs;
-and for how long servers that mean harm keep the event loop from everybody else.
+what `handrail mcp serve` adds when it stands before a server; and for how long servers that mean harm keep the event
+loop from everybody else.
 
 Each round asks every contestant in turn over its own connection to its own server, so that all see the same machine.
 
-Run: python bench/bench_mcp.py [--json] [calls]
+Run: python bench/bench_mcp.py [--json] [--proxy] [calls]     (--proxy measures nothing but `handrail mcp serve`)
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import asyncio
 import itertools
 import json
 import logging
+import os
 import platform
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -24,12 +27,15 @@ from typing import Any
 from mcp import Client, StdioServerParameters
 
 from handrail import Executor, ToolCall
+from handrail.config.approvals import Approvals
+from handrail.config.load import load_config
 from handrail.core.errors import McpError
 from handrail.mcp.client.ensemble import McpEnsemble, mcp_ensemble
 from handrail.mcp.values import Endpoint, HttpEndpoint, StdioEndpoint
 from handrail.tools.registry import prepared_tools
 
 AIM = 1.2
+PROXY_AIMS = {"connect": 1.5, "read": 1.3}
 PAUSE = 100
 """Milliseconds for which the loop may be blocked."""
 SERVER = str(Path(__file__).with_name("mcp_server.py"))
@@ -49,6 +55,7 @@ async def bench(calls: int) -> dict[str, Any]:
         "calls": calls,
         "aim": AIM,
         "milliseconds": {"stdio": await _calls("stdio", calls), "http": await _calls("http", calls)},
+        "proxy": await _proxy(calls),
         **await _starts(),
         "pauses_ms": await _pauses(),
     }
@@ -144,6 +151,66 @@ async def _until_ready(ensembles: list[McpEnsemble]) -> float:
         return time.perf_counter() - start
 
 
+# ── what a proxy before them costs ───────────────────────────────────────────────────
+
+
+async def _proxy(calls: int) -> dict[str, Any]:
+    """Connecting and reading through `handrail mcp serve`, against the same server without it."""
+    with tempfile.TemporaryDirectory() as folder:
+        ways = {
+            "directly": StdioServerParameters(command=sys.executable, args=[SERVER, "sdk"]),
+            "through the proxy": _proxied(Path(folder)),
+        }
+        connects: dict[str, list[float]] = {name: [] for name in ways}
+        for name, program in itertools.chain(*(ways.items() for _ in range(ROUNDS))):
+            connects[name].append(await _connecting(program))
+        reads = await _reading(ways, calls)
+    return {
+        "load": os.getloadavg()[0],
+        "connect": _compared(connects),
+        "read": _compared(reads),
+    }
+
+
+def _proxied(folder: Path) -> StdioServerParameters:
+    """`handrail mcp serve` with a journal, before the server that the others speak to."""
+    file = folder / "handrail.toml"
+    command = json.dumps([sys.executable, SERVER, "sdk"])
+    file.write_text(f'[proof]\njournal = "journal.db"\n[mcp.bench]\ncommand = {command}\n')
+    env = {"XDG_STATE_HOME": str(folder / "home"), "PATH": os.environ["PATH"]}
+    Approvals.here(env).approve(file, "bench", load_config(file).mcp["bench"].endpoint, by="bench")
+    serve = ["-m", "handrail", "mcp", "serve", "--rule", "allow *"]
+    return StdioServerParameters(command=sys.executable, args=serve, cwd=folder, env=env)
+
+
+async def _connecting(program: StdioServerParameters) -> float:
+    """Milliseconds until the tools are known."""
+    start = time.perf_counter()
+    async with Client(program) as client:
+        await client.list_tools()
+        return (time.perf_counter() - start) * 1e3
+
+
+async def _reading(ways: dict[str, StdioServerParameters], calls: int) -> dict[str, list[float]]:
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    async with AsyncExitStack() as stack:
+        clients = {name: await stack.enter_async_context(Client(program)) for name, program in ways.items()}
+        for client in clients.values():
+            await client.list_tools()
+        for number in range(calls):
+            for name, client in clients.items():
+                start = time.perf_counter()
+                result = await client.call_tool("add", {"a": number, "b": 2})
+                times[name].append((time.perf_counter() - start) * 1e3)
+                assert not result.is_error, result
+    return times
+
+
+def _compared(times: dict[str, list[float]]) -> dict[str, float]:
+    found = {name: median(each) for name, each in times.items()}
+    return {**found, "ratio": found["through the proxy"] / found["directly"]}
+
+
 # ── what servers that mean harm cost everybody else ──────────────────────────────────
 
 
@@ -228,7 +295,13 @@ HARMS: dict[str, Callable[[], Awaitable[None]]] = {
 def main(arguments: list[str]) -> None:
     logging.disable(logging.WARNING)  # the servers that mean harm are complained about
     numbers = [int(argument) for argument in arguments if argument.isdigit()]
-    result = asyncio.run(bench(numbers[0] if numbers else 1000))
+    calls = numbers[0] if numbers else 1000
+    if "--proxy" in arguments:
+        proxy = asyncio.run(_proxy(calls))
+        print(json.dumps(proxy))
+        print("\n".join(_proxy_table(proxy)), file=sys.stderr)
+        return
+    result = asyncio.run(bench(calls))
     print(json.dumps(result))
     if "--json" not in arguments:
         print("\n".join(_table(result)), file=sys.stderr)
@@ -239,12 +312,23 @@ def _table(result: dict[str, Any]) -> list[str]:
     for wire, rows in result["milliseconds"].items():
         lines.append(f"\n{f'ms per call over {wire}':34} {'p50':>8} {'p99':>8} {'ratio':>7}")
         lines += [f"{name:34} {row['p50']:>8} {row['p99']:>8} {row['ratio']:>7.2f}" for name, row in rows.items()]
+    lines += ["", *_proxy_table(result["proxy"])]
     lines.append(
         f"\nfive servers ready in {result['five_s']:.2f} s, the slowest of them alone in"
         f" {result['slowest_alone_s']:.2f} s: {result['ratio']:.2f} times"
     )
     lines.append(f"\n{f'ms beside a good server (aim {PAUSE})':34} {'longest pause':>14} {'slowest good call':>18}")
     lines += [f"{name:34} {row['pause']:>14} {row['good_call']:>18}" for name, row in result["pauses_ms"].items()]
+    return lines
+
+
+def _proxy_table(proxy: dict[str, Any]) -> list[str]:
+    title = f"ms with `handrail mcp serve` (load {proxy['load']:.1f})"
+    lines = [f"{title:40} {'directly':>9} {'through':>9} {'ratio':>7} {'aim':>5}"]
+    for what, aim in PROXY_AIMS.items():
+        row = proxy[what]
+        figures = f"{row['directly']:>9.2f} {row['through the proxy']:>9.2f} {row['ratio']:>7.2f}"
+        lines.append(f"{what:40} {figures} {aim:>5}")
     return lines
 
 
