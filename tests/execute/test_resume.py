@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +21,17 @@ from handrail import (
     tool,
 )
 from handrail.core.errors import LeaseHeld
-from handrail.core.events import CallAmended, CallIntended, CallProgress, CallSettled, Event, Recorded, RunStarted
+from handrail.core.events import (
+    CallAmended,
+    CallIntended,
+    CallProgress,
+    CallSettled,
+    Event,
+    ProgressListener,
+    Recorded,
+    RunStarted,
+)
+from handrail.journal.journal import SqliteJournal
 from handrail.testing.journal import MemoryJournal
 from handrail.tools.tool import Tool
 
@@ -225,6 +236,26 @@ async def test_progress_arrives_in_order_and_before_the_answer() -> None:
                 "step 2",
             ]
             assert isinstance(events[-1], CallSettled)
+
+
+async def test_who_listens_to_progress_alone_hears_nothing_else_and_the_record_is_whole(tmp_path: Path) -> None:
+    heard: list[str] = []
+
+    async def hear(event: CallProgress) -> None:
+        heard.append(event.stage)
+
+    @tool
+    async def look(invocation: Invocation) -> str:
+        invocation.progress(stage="looking")
+        return "seen"
+
+    async with await SqliteJournal.open(tmp_path / "journal.db") as journal:
+        async with Executor([look], journal=journal) as executor:
+            await executor.invoke(ToolCall("1", "look"), Context(run="run-1"), ProgressListener(hear))
+        kinds = [type(event) for event in await journal.history("run-1")]
+
+    assert heard == ["looking"]
+    assert kinds[:3] == [RunStarted, CallIntended, CallSettled]
 
 
 @pytest.mark.parametrize("waits", [False, True])

@@ -355,5 +355,18 @@ Event = Recorded | ModelEvent | CallProgress | AgentChanged | AgentEvent
 Emit = Callable[[Event], Awaitable[None]]
 
 
+class ProgressListener:
+    """An `Emit` that hears how far calls are and nothing else: what is recorded need not be told to it."""
+
+    __slots__ = ("_tell",)
+
+    def __init__(self, tell: Callable[[CallProgress], Awaitable[None]]) -> None:
+        self._tell = tell
+
+    async def __call__(self, event: Event) -> None:
+        if isinstance(event, CallProgress):
+            await self._tell(event)
+
+
 async def ignore_event(event: Event) -> None:
     """An `Emit` for callers that want only the result."""

@@ -14,6 +14,7 @@ from handrail.core.events import (
     ConfirmationRequested,
     Emit,
     Event,
+    ProgressListener,
     Recorded,
     ignore_event,
 )
@@ -27,7 +28,7 @@ from handrail.execute.ledger import CallLedger
 class RunRecorder:
     """Writes an event down before anybody is told of it."""
 
-    __slots__ = ("_clock", "_effects", "_emit", "_journal", "_quick", "ledger", "new_id")
+    __slots__ = ("_clock", "_effects", "_emit", "_journal", "_quick", "_tell_recorded", "ledger", "new_id")
 
     def __init__(
         self,
@@ -47,6 +48,7 @@ class RunRecorder:
         self._journal = journal
         self._clock = clock
         self._emit = emit
+        self._tell_recorded: Emit = ignore_event if isinstance(emit, ProgressListener) else emit
 
     @property
     def run(self) -> str:
@@ -55,7 +57,7 @@ class RunRecorder:
     @property
     def instant(self) -> bool:
         """Whether there is nothing to write to and nobody listening: then no event need be made."""
-        return self._journal is None and self._emit is ignore_event
+        return self._journal is None and self._tell_recorded is ignore_event
 
     @property
     def is_recorded(self) -> bool:
@@ -82,7 +84,8 @@ class RunRecorder:
 
     async def _tell(self, event: Recorded) -> None:
         self.ledger.note(event)
-        await self.emit(event)
+        if self._tell_recorded is not ignore_event:
+            await self._tell_recorded(event)
 
     async def record_all(self, events: Iterable[Recorded], *, durable: bool = False) -> None:
         """Records events one after the other.
@@ -99,7 +102,7 @@ class RunRecorder:
         Raises:
             JournalError: It is not written, so what depends on it must not happen.
         """
-        if self._emit is not ignore_event:
+        if self._tell_recorded is not ignore_event:
             return False
         if self._journal is not None:
             quick = self._quick
@@ -115,7 +118,7 @@ class RunRecorder:
         Raises:
             JournalError: It cannot be written.
         """
-        if self._emit is not ignore_event:
+        if self._tell_recorded is not ignore_event:
             return False
         if self._journal is not None and (self._quick is None or not self._quick.append_soon(event)):
             return False

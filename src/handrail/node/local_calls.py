@@ -11,7 +11,7 @@ import msgspec
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.context import Context
 from handrail.core.errors import BusError, JournalError, LeaseHeld, OutcomeUnrecorded, UsageError
-from handrail.core.events import CallProgress, Emit, Event, ignore_event
+from handrail.core.events import CallProgress, Emit, ProgressListener, ignore_event
 from handrail.core.ids import NewId
 from handrail.core.ports import Approver, Clock, Journal, Tracer
 from handrail.execute.executor import Executor
@@ -197,11 +197,10 @@ def _progress_to(channel: FrameStream | None) -> Emit:
     if channel is None:
         return ignore_event
 
-    async def heard(event: Event) -> None:
-        if isinstance(event, CallProgress):
-            channel.progress(event.current, event.total, event.stage)
+    async def heard(event: CallProgress) -> None:
+        channel.progress(event.current, event.total, event.stage)
 
-    return heard
+    return ProgressListener(heard)
 
 
 def _is_own_fault(provider: CapabilityProvider, asked: BusCall, error: BusError) -> bool:

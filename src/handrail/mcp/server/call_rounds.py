@@ -16,7 +16,7 @@ from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.confirmation import Confirmation, Decision, Defer
 from handrail.core.context import Context
 from handrail.core.errors import HandrailError, ToolError, UsageError
-from handrail.core.events import Emit
+from handrail.core.events import Emit, ProgressListener
 from handrail.mcp.server.caller import Request
 from handrail.mcp.server.calls_in_progress import CallInProgress, CallsInProgress
 from handrail.mcp.server.client_approver import FORM, ClientDecider, decision_from_form, question_text
@@ -123,7 +123,7 @@ class CallRounds:
         context = replace(context, auxdata={**context.auxdata, KEY: going.client})
         try:
             with self._served.asker.during(going.talk):
-                self._under_way.begin(going, self._work(call, context, going.emit))
+                self._under_way.begin(going, self._work(call, context, ProgressListener(going.report)))
             self._runs.begin(context.run)  # before anybody else gets to end the run
         except UsageError as error:
             raise _refused(error) from error

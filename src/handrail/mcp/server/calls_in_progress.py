@@ -14,7 +14,7 @@ from typing import Any, Literal
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.context import Context
 from handrail.core.errors import UsageError
-from handrail.core.events import Emit, Event
+from handrail.core.events import CallProgress, Emit, Event
 from handrail.mcp.server.client_approver import ClientDecider
 from handrail.mcp.server.client_questions import ClientAsk, DeferredQuestionLine
 
@@ -58,7 +58,7 @@ class CallInProgress:
         self._task = asyncio.create_task(work)
         self._task.add_done_callback(lambda task: self._news.set())
 
-    async def emit(self, event: Event) -> None:
+    async def report(self, event: CallProgress) -> None:
         await self.tell(event)
 
     def detach(self) -> None:
