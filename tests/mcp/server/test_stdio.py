@@ -187,11 +187,12 @@ async def test_sigterm_ends_the_server_in_order_while_input_is_open(tmp_path: Pa
     assert (tmp_path / "ended").exists() and (tmp_path / "finished").exists()
 
 
-def test_sigterm_ends_a_server_whose_client_does_not_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("size", "count"), [(9_000, 200), (900, 1_000)])
+def test_sigterm_ends_a_server_whose_client_does_not_read(tmp_path: Path, size: int, count: int) -> None:
     command = (*COMMAND, str(tmp_path))
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None and process.stdout is not None
-        many = [calls(number, "echo", text="x" * 9_000) for number in range(2, 200)]
+        many = [calls(number, "echo", text="x" * size) for number in range(2, count)]
         for message in (HELLO, READY, *many):
             process.stdin.write(json.dumps(message).encode() + b"\n")
         process.stdin.flush()

@@ -1,8 +1,8 @@
 """Serving over standard input and output.
 
 Nothing but the protocol gets to standard output: while it serves, a `print` of a tool, or of a program that a
-tool starts, goes to standard error, and reading standard input gives nothing. Input and output are waited for in
-threads of our own, which nobody has to join: a client that neither writes nor reads cannot hold up the end.
+tool starts, goes to standard error, and reading standard input gives nothing. The loop waits for input, and a thread
+that nobody has to join for room in a full output: a client that neither writes nor reads cannot hold up the end.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ import json
 import logging
 import os
 import queue
+import select
 import signal
+import stat
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -50,7 +52,7 @@ async def serve_stdio(served: McpServerDefinition) -> None:
 
 @contextmanager
 def open_stdio() -> Iterator[StdioWire]:
-    """Take standard input and output for the protocol alone, and begin to read.
+    """Take standard input and output for the protocol alone.
 
     Raises:
         MissingExtra: The MCP library is not installed.
@@ -68,13 +70,11 @@ class StdioWire:
         self._sink = sink
         self._first: tuple[bytes | None, ...] = ()
         """What was read already, to know who is there."""
-        self._lines: asyncio.Queue[bytes | None] = asyncio.Queue(maxsize=1)
-        loop = asyncio.get_running_loop()
-        threading.Thread(target=_read, args=(source, loop, self._lines), name="mcp-stdin", daemon=True).start()
+        self._lines = _InputLines(source)
 
     async def first_words(self) -> FirstWords:
         """Who the client is, by the first thing that it says. It is answered all the same."""
-        self._first = (await self._lines.get(),)
+        self._first = (await self._lines.next(),)
         return _first_words(self._first[0] or b"")
 
     async def serve(self, served: McpServerDefinition) -> None:
@@ -119,7 +119,7 @@ class StdioWire:
         if self._first:
             (line,), self._first = self._first, ()
             return line
-        return await self._lines.get()
+        return await self._lines.next()
 
 
 def _first_words(line: bytes) -> FirstWords:
@@ -144,40 +144,52 @@ async def _send(to_send: MemoryObjectReceiveStream[SessionMessage], writer: _Lin
             await writer.write(each.message.model_dump_json(by_alias=True, exclude_unset=True).encode())
 
 
-def _read(source: int, loop: asyncio.AbstractEventLoop, lines: asyncio.Queue[bytes | None]) -> None:
-    """In a thread: whole lines to the loop, each when the one before was taken. None is the end."""
-    for line in _lines(source):
-        if not _hand_over(loop, lines, line):
+class _InputLines:
+    """The lines of a descriptor, which the loop waits for; what is always ready, as a file, is read at once."""
+
+    def __init__(self, source: int) -> None:
+        self._source = source
+        self._lines: deque[bytes] = deque()
+        self._parts: list[bytes] = []
+        """Of a line whose end has not come. Each byte is looked at once: a long message costs what it is long."""
+        self._size = 0
+        self._ended = False
+
+    async def next(self) -> bytes | None:
+        """The next line without its end; None if there is no more."""
+        while not self._lines:
+            if self._ended:
+                return None
+            await self._readable()
+            self._take(_chunk(self._source))
+        return self._lines.popleft()
+
+    async def _readable(self) -> None:
+        loop = asyncio.get_running_loop()
+        ready: asyncio.Future[None] = loop.create_future()
+        try:
+            loop.add_reader(self._source, _finish, ready)
+        except OSError:  # nobody has to wait for this one
             return
-    _hand_over(loop, lines, None)
+        try:
+            await ready
+        finally:
+            loop.remove_reader(self._source)
 
-
-def _hand_over(loop: asyncio.AbstractEventLoop, lines: asyncio.Queue[bytes | None], line: bytes | None) -> bool:
-    putting = lines.put(line)
-    try:
-        asyncio.run_coroutine_threadsafe(putting, loop).result()
-    except (RuntimeError, CancelledError):  # the loop is closed: nobody listens any more
-        putting.close()
-        return False
-    return True
-
-
-def _lines(source: int) -> Iterator[bytes]:
-    """Each byte is looked at once, so that a long message costs what it is long. One too long ends the input."""
-    parts: list[bytes] = []
-    size = 0
-    while chunk := _chunk(source):
+    def _take(self, chunk: bytes) -> None:
         head, *rest = chunk.split(b"\n")
-        parts.append(head)
-        size += len(head)
+        self._parts.append(head)
+        self._size += len(head)
         for piece in rest:
-            yield b"".join(parts)
-            parts, size = [piece], len(piece)
-        if size > LONGEST:
+            self._lines.append(b"".join(self._parts))
+            self._parts, self._size = [piece], len(piece)
+        if self._size > LONGEST:
             logger.error("a message of more than %d bytes came in; no more is read, and the server ends", LONGEST)
+        elif chunk:
             return
-    if size:
-        yield b"".join(parts)
+        elif self._size:
+            self._lines.append(b"".join(self._parts))
+        self._ended = True
 
 
 def _chunk(source: int) -> bytes:
@@ -188,30 +200,53 @@ def _chunk(source: int) -> bytes:
 
 
 class _LineWriter:
-    """Writes whole lines, one after the other, in a thread that may wait for the reader as long as it likes."""
+    """Writes whole lines, one after the other: at once where there is room for one, and else in a thread that may wait
+    for the reader as long as it likes."""
 
     def __init__(self, sink: int) -> None:
+        self._sink = sink
         self._loop = asyncio.get_running_loop()
         self._jobs: queue.SimpleQueue[tuple[bytes, asyncio.Future[None]]] = queue.SimpleQueue()
-        threading.Thread(target=self._work, args=(sink,), name="mcp-stdout", daemon=True).start()
+        self._waiting = 0
+        """Lines that the thread has yet to write."""
+        self._room = select.poll()
+        if _tells_room(sink):
+            self._room.register(sink, select.POLLOUT)
+        threading.Thread(target=self._work, name="mcp-stdout", daemon=True).start()
 
     async def write(self, line: bytes) -> None:
+        line += b"\n"
+        if not self._waiting and len(line) <= select.PIPE_BUF and self._room.poll(0):
+            with suppress(OSError):  # the client is gone; its input ends too, and that ends the serving
+                os.write(self._sink, line)
+            return
         done: asyncio.Future[None] = self._loop.create_future()
-        self._jobs.put((line + b"\n", done))
+        self._waiting += 1
+        self._jobs.put((line, done))
         await done
 
-    def _work(self, sink: int) -> None:
+    def _work(self) -> None:
         broken = False
         while True:
             line, done = self._jobs.get()
             rest = memoryview(line)
             while rest and not broken:
                 try:
-                    rest = rest[os.write(sink, rest) :]
-                except OSError:  # the client is gone; its input ends too, and that ends the serving
+                    rest = rest[os.write(self._sink, rest) :]
+                except OSError:
                     broken = True
             with suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(_finish, done)
+                self._loop.call_soon_threadsafe(self._written, done)
+
+    def _written(self, done: asyncio.Future[None]) -> None:
+        self._waiting -= 1
+        _finish(done)
+
+
+def _tells_room(sink: int) -> bool:
+    """Whether a descriptor that can be written takes `PIPE_BUF` bytes without a wait: pipes and sockets do."""
+    mode = os.fstat(sink).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
 def _finish(done: asyncio.Future[None]) -> None:
@@ -233,7 +268,7 @@ def _not_understood(line: bytes) -> bytes:
 
 @contextmanager
 def _wire() -> Iterator[tuple[int, int]]:
-    """Standard input and output for us alone. The copies stay open: a thread may still wait on them."""
+    """Standard input and output for us alone. The copies stay open: a thread may still wait for one of them."""
     source, sink = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in (0, 1))
     sys.stdout.flush()
     nothing = os.open(os.devnull, os.O_RDONLY)
