@@ -266,11 +266,14 @@ class CapabilityBus(ClosedOnExit):
             known = [*known, *await self._peers.of(name, known)]
         routes, alone = self._routes(asked, known, params if isinstance(params, dict) else {})
         asked.provider = routes[0]
-        asked.caller = await admit(self._admission, asked, routes[0].descriptor)
+        if self._admission is not None or asked.token is not None:
+            asked.caller = await admit(self._admission, asked, routes[0].descriptor)
+        if asked.terms.call_id is None:
+            return await self._try_providers(routes, asked)
         key = (asked.caller.id, asked.call_id)
         if alone is not None:
             routes = [self._provider_that_had(key, routes, alone)]
-        if not self._peers.any or asked.terms.call_id is None or may_run_again(routes):
+        if not self._peers.any or may_run_again(routes):
             return await self._try_providers(routes, asked)
         with await self._placed.turn(key, asked.terms.depth, asked.terms.deadline):
             if (before := self._placed.providers.get(key)) is not None:
@@ -350,7 +353,7 @@ class CapabilityBus(ClosedOnExit):
         if not self.under_way:
             self._idle.set()
         event = ended_call_trace(asked, result, ms, response, self._clock.now())
-        self._traces.add(event, None if asked.provider is None else asked.provider.descriptor.full_name)
+        self._traces.add(event, None if asked.provider is None else asked.provider.full_name)
         for listener in self.listeners:
             try:
                 listener(event)

@@ -162,7 +162,8 @@ class LocalCapabilities:
         alone = asked.terms.call_id if effect and session is None else None
         run = self._runs.begin(asked.caller.id, session, self._executor.tools, alone)
         try:
-            await self._runs.free(run)
+            if (ending := self._runs.ending(run)) is not None:
+                await asyncio.wait({ending})
             context = msgspec.structs.replace(context, run=run.id)
             result = await self._invoke(call, context, asked)
             response = response_of(provider, asked, result)

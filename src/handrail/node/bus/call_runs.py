@@ -65,10 +65,9 @@ class BusRuns:
         run.calls += 1
         return run
 
-    async def free(self, run: BusRun) -> None:
-        """Wait while an earlier life of the run is being ended."""
-        if (ending := self._ending.get(run.id)) is not None:
-            await asyncio.wait({ending})
+    def ending(self, run: BusRun) -> asyncio.Task[None] | None:
+        """The end of an earlier life of the run, which a call of it waits for."""
+        return self._ending.get(run.id)
 
     def end(self, run: BusRun, bytes: int) -> None:
         """A call of it is over."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
+from types import TracebackType
 from typing import Any
 
 from handrail.core.errors import BusError, UsageError
@@ -43,30 +43,19 @@ class CapabilityProvider:
     health: ProviderHealth = field(default_factory=ProviderHealth)
     frames: dict[str, Validator] = field(init=False)
     """By the event of a frame, what holds its data to what the capability promises."""
+    full_name: str = field(init=False)
 
     def __post_init__(self) -> None:
+        self.full_name = self.descriptor.full_name
         promised = (self.descriptor.stream_schema or {}) if self.bus is None else {}
-        named = f"frames of {self.descriptor.full_name}"
+        named = f"frames of {self.full_name}"
         self.frames = {
             event: Validator(schema, f"the {event!r} {named}", root="(data)") for event, schema in promised.items()
         }
 
-    @contextmanager
-    def serving(self, clock: Clock, is_fault: Callable[[BusError], bool]) -> Iterator[None]:
+    def serving(self, clock: Clock, is_fault: Callable[[BusError], bool]) -> ServedCall:
         """Counts one call under way, and notes how it went. What is not the provider's fault counts as well done."""
-        # What breaks on the way to another node, as a body that is no JSON, says nothing about that node.
-        started, ok = clock.monotonic(), not self.is_local
-        self.in_flight += 1
-        try:
-            yield
-            ok = True
-        except (BusError, CancelledError) as error:
-            ok = isinstance(error, CancelledError) or not is_fault(error)
-            raise
-        finally:
-            self.in_flight -= 1
-            now = clock.monotonic()
-            self.health.note(ok, (now - started) * 1000, now)
+        return ServedCall(self, clock, is_fault)
 
     @property
     def is_local(self) -> bool:
@@ -102,6 +91,34 @@ class CapabilityProvider:
         if problems := validator.problems(data):
             told = "; ".join(problems)
             raise BusError("internal_error", f"{self.descriptor.full_name} sent a wrong {event!r} frame: {told}")
+
+
+class ServedCall:
+    """A call that a provider has under way: a context manager without a generator, since every call has one."""
+
+    __slots__ = ("_clock", "_is_fault", "_provider", "_started")
+
+    def __init__(self, provider: CapabilityProvider, clock: Clock, is_fault: Callable[[BusError], bool]) -> None:
+        self._provider = provider
+        self._clock = clock
+        self._is_fault = is_fault
+        self._started = clock.monotonic()
+
+    def __enter__(self) -> None:
+        self._provider.in_flight += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        provider, now = self._provider, self._clock.monotonic()
+        provider.in_flight -= 1
+        if error is None or isinstance(error, CancelledError):
+            ok = True
+        elif isinstance(error, BusError):
+            ok = not self._is_fault(error)
+        else:  # what breaks on the way to another node, as a body that is no JSON, says nothing about that node
+            ok = not provider.is_local
+        provider.health.note(ok, (now - self._started) * 1000, now)
 
 
 def _chosen(offered: Any, wanted: Any) -> bool:

@@ -79,7 +79,7 @@ class CompactJournal:
 
 def is_omitted(value: Any) -> bool:
     """Whether this stands in the record for something that was too large for it."""
-    return isinstance(value, dict) and value.keys() == {OMITTED} and isinstance(value[OMITTED], dict)
+    return isinstance(value, dict) and len(value) == 1 and isinstance(value.get(OMITTED), dict)
 
 
 def _may_be_large(value: Any, large: int) -> bool:

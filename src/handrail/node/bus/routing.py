@@ -53,6 +53,9 @@ class CapabilityRouter:
             BusError: Nobody has it (`not_found`), nobody has this version (`schema_mismatch`), or those who have
                 failed too often just now (`partition`, a `ProvidersSuspended`).
         """
+        now = self._clock.monotonic()
+        if len(providers) == 1 and _can_serve(only := providers[0], wanted, params, now):
+            return [only]
         fitting = [each for each in providers if satisfies(each.descriptor.version, wanted)]
         if not fitting:
             raise _missing(name, wanted, providers)
@@ -61,7 +64,6 @@ class CapabilityRouter:
             raise BusError(
                 "not_found", f"nobody offers {name}@{version_text(wanted)} for these params", outcome="failed"
             )
-        now = self._clock.monotonic()
         up = [each for each in able if each.health.quarantined_until <= now]
         if not up:
             left = min(each.health.quarantined_until for each in able) - now
@@ -75,6 +77,14 @@ class CapabilityRouter:
         """A call of a session was answered there."""
         if who is not None:
             self._sticky[who] = provider.node_id
+
+
+def _can_serve(provider: CapabilityProvider, wanted: Version, params: Mapping[str, Any], now: float) -> bool:
+    return (
+        satisfies(provider.descriptor.version, wanted)
+        and provider.health.quarantined_until <= now
+        and provider.takes(params)
+    )
 
 
 def _one_each(providers: Iterable[CapabilityProvider], wanted: Version) -> Iterable[CapabilityProvider]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from handrail.core.errors import BusError
 
@@ -28,6 +29,7 @@ def version_of(wanted: VersionReq) -> Version:
     return int(major), int(minor)
 
 
+@lru_cache(maxsize=256)
 def version_text(version: Version) -> str:
     return f"{version[0]}.{version[1]}"
 
