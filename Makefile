@@ -32,6 +32,7 @@ suite: .venv/.dev
 	@scripts/setup_sandbox.sh
 	@scripts/setup_browser.sh
 	@scripts/setup_translator.sh
+	@scripts/setup_postgres.sh
 
 demo: .venv/.runtime  ## a real model on this machine, real tools, from question to verified proof
 	@$(PY) scripts/setup_local.py

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.examples import PROFILE, examples
+from tests.postgres import postgres_server as postgres_server, postgres_url as postgres_url
 
 settings.register_profile(
     "same-everywhere",

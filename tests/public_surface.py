@@ -7,8 +7,8 @@ import pkgutil
 
 import handrail
 
-PRIVATE = {"cli", "core", "http", "desk", "compat"}
-"""`cli`, `core`, `http` and `desk` are the house itself; `compat` has one module for each document."""
+PRIVATE = {"cli", "core", "http", "state", "desk", "compat"}
+"""`cli`, `core`, `http`, `state` and `desk` are the house itself; `compat` has one module for each document."""
 
 
 def public_modules() -> list[str]:

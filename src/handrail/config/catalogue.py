@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from handrail.config import approval_settings, hook, load, mcp, network, rlm, standard
+from handrail.config import approval_settings, hook, load, mcp, network, rlm, standard, state
 from handrail.config.mcp import ConverseSettings, ServeSettings
 from handrail.config.setting_kinds import FLAG, Kinds
 from handrail.config.values import Config, LlmSettings
@@ -68,6 +68,7 @@ def _tables() -> Iterable[SettingsTable]:
     made = _defaults(approval_settings.KEYS, approval_settings.ApprovalSettings())
     yield SettingsTable(path=("approvals",), kinds=approval_settings.KEYS, defaults=made)
     yield SettingsTable(path=("hook",), kinds=hook.HOOK, defaults=_defaults(hook.HOOK, hook.HookSettings()))
+    yield SettingsTable(path=("state",), kinds=state.KEYS)
 
 
 TABLES: tuple[SettingsTable, ...] = tuple(_tables())

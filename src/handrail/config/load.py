@@ -20,6 +20,7 @@ from handrail.config.network import read_node, read_services
 from handrail.config.rlm import read_rlm
 from handrail.config.setting_kinds import AMOUNT, FLAG, JSON, SECONDS, SECRET, TEXT, TEXTS, Kinds, choice, count, stated
 from handrail.config.standard import read_standard
+from handrail.config.state import read_state
 from handrail.config.values import LOCAL, Config, LlmSettings, ModelSettings
 from handrail.config.variables import KEY, fill_variables
 from handrail.core.errors import UsageError
@@ -29,13 +30,13 @@ from handrail.execute.rules import Rule
 from handrail.run.limits import Limits, OnLimit
 from handrail.run.offering import Offering
 from handrail.tools.files.build import DEDUPLICATORS
-from handrail.tools.files.toml_table import TomlTable, read_toml_file
+from handrail.tools.files.toml_table import TomlKeyPath, TomlTable, read_toml_file
 from handrail.tools.tool import Retry
 
 TOP: Kinds = {"default_model": TEXT, "ensembles": TEXTS, "rules": TEXTS}
 _TABLES = (
     *("models", "llm", "policy", "limits", "offering", "mcp", "standard"),
-    *("serve", "node", "services", "rlm", "proof", "approvals", "hook"),
+    *("serve", "node", "services", "rlm", "proof", "approvals", "hook", "state"),
 )
 MODEL: Kinds = {
     "provider": TEXT,
@@ -92,13 +93,13 @@ SAME = {
 
 
 def load_config(path: Path | None, environ: Mapping[str, str] = os.environ) -> Config:
-    """What a file says; without one, the defaults.
+    """What a file says; without one, the defaults. `HANDRAIL_STATE` counts in either case.
 
     Raises:
         ConfigError: It cannot be read, or something in it is wrong.
     """
     if path is None:
-        return Config()
+        return Config(state=read_state(TomlTable({}, TomlKeyPath("")), environ))
     return read_config(read_toml_file(path), path, environ)
 
 
@@ -134,6 +135,7 @@ def read_config(raw: TomlTable, path: Path, environ: Mapping[str, str] = os.envi
         rlm=read_rlm(top, lambda name: _is_model(name, models)),
         journal=_journal(top, path.parent),
         hook=HookSettings(**_stated(top, "hook", HOOK)),
+        state=read_state(top, environ),
     )
 
 

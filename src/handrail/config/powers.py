@@ -213,6 +213,8 @@ def _lines(config: Config, folder: Path) -> Iterator[str]:
         yield "let coding agents do without asking whatever no rule speaks of (hook.otherwise = 'allow')"
     if config.hook.on_failure == "allow":
         yield "let coding agents do everything while their hook cannot decide (hook.on_failure = 'allow')"
+    if config.state.url is not None and config.state.in_file:
+        yield f"keep the record, conversations and tokens of this node in: {config.state.url}"
     if config.rlm.environment == "process":
         yield "run code that models write without a sandbox (rlm.environment = 'process')"
     if config.journal is not None and _is_outside(config.journal, folder):

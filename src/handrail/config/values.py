@@ -14,6 +14,7 @@ from handrail.config.hook import HookSettings
 from handrail.config.mcp import McpSettings, ServeSettings, StandardSettings
 from handrail.config.network import NodeSettings, ServiceSettings
 from handrail.config.rlm import RlmSettings
+from handrail.config.state import StateSettings
 from handrail.execute.policy import Policy
 from handrail.execute.rules import Rule
 from handrail.run.limits import Limits
@@ -90,6 +91,8 @@ class Config:
     """Who is told of a call that waits for a person's word."""
     hook: HookSettings = field(default_factory=HookSettings)
     """How calls of a coding agent are treated."""
+    state: StateSettings = field(default_factory=StateSettings)
+    """Where several replicas keep what they must not lose; by default each in its own files."""
 
     @property
     def policy(self) -> Policy:

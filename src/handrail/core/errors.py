@@ -14,6 +14,8 @@
             OutcomeUnrecorded
             BrokenProof
             LeaseHeld
+        StateError
+            StateUnavailable
         LimitExceeded
         ToolFailed
         ModelError
@@ -187,6 +189,22 @@ class LeaseHeld(JournalError):
         super().__init__(f"run {run!r} is in use by {holder}; wait for it to end, or resume it there")
         self.run = run
         self.holder = holder
+
+
+class StateError(HandrailError):
+    """The shared state of a node cannot be used: it holds something else, refuses us, or has no room."""
+
+
+class StateUnavailable(StateError):
+    """The server of the shared state is gone, or does not answer. It is tried again with every later request.
+
+    `may_be_written` is whether what was to be written may be there all the same: the connection was lost while it was
+    being committed. Otherwise nothing was written.
+    """
+
+    def __init__(self, message: str, *, may_be_written: bool = False) -> None:
+        super().__init__(message)
+        self.may_be_written = may_be_written
 
 
 class LimitExceeded(HandrailError):

@@ -53,6 +53,7 @@ def config_sections(config: Config, hidden: Mapping[str, str]) -> tuple[Settings
         "hook": config.hook,
         "proof": {"journal": config.journal},
         "approvals": config.approvals,
+        "state": {"url": None if config.state.url is None else str(config.state.url)},
     }
     made = (SettingsSection(name=name, values=_values(value, hidden)) for name, value in parts.items())
     return tuple(section for section in made if section.values)
