@@ -33,3 +33,11 @@ def test_the_help_of_ask_loads_nothing_that_asks() -> None:
     loaded = _loaded_by("ask", "--help")
     assert not loaded & {"asyncio", "sqlite3", "rich", "jsonschema_rs", "tomllib", "handrail.config", "handrail.app"}
     assert not {each for each in loaded if each.startswith(("handrail.execute", "handrail.tools", "handrail.models"))}
+
+
+def test_the_proxy_can_start_its_servers_before_it_loads_the_official_package() -> None:
+    code = (
+        "import sys, handrail.cli.mcp.serve, handrail.app.mcp_serving, handrail.mcp.server.stdio; print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not set(done.stdout.split()) & {"mcp", "mcp_types", "pydantic", "anyio", "starlette", "httpx2"}

@@ -33,8 +33,8 @@ from handrail.mcp.server.definition import (
     ResourceSource,
     ServedPrompt,
     ServerBehind,
+    check_names,
 )
-from handrail.mcp.server.searched_tools import check_names
 from handrail.mcp.server.sources import FolderSource
 from handrail.tools.finder import FIND_TOOLS, find_and_describe_tool
 from handrail.tools.registry import RegisteredTools, registered

@@ -10,10 +10,12 @@ from msgspec import Struct
 
 from handrail.core.calls import Attachment
 from handrail.core.context import LOCAL, Principal
+from handrail.core.errors import UsageError
 from handrail.core.ports import Invoker, Spill
 from handrail.mcp.server.client_approver import ClientApprover
 from handrail.mcp.server.client_questions import ClientAsk
 from handrail.mcp.values import RemoteResource, ResourceBody, ServerFacts
+from handrail.tools.finder import FIND_TOOLS
 from handrail.tools.registry import RegisteredTools
 
 if TYPE_CHECKING:
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 Listed = Literal["tools", "resources", "prompts"]
 Complete = Callable[[str, str, Mapping[str, str]], Awaitable[Sequence[str]]]
 """The name of an argument, what of it is written, the other arguments: what it may become."""
+
+CALL_TOOL = "call_tool"
+"""What clients call, beside `find_tools`, in place of all tools."""
 
 
 class McpCaller(Struct, frozen=True, kw_only=True):
@@ -140,6 +145,17 @@ class ServerBehind(Protocol):
         ...
 
     async def unwatch(self, uri: str) -> None: ...
+
+
+def check_names(tools: RegisteredTools) -> None:
+    """Checks that no tool has the name of one of the two that stand for all.
+
+    Raises:
+        UsageError: One has.
+    """
+    for name in (FIND_TOOLS, CALL_TOOL):
+        if name in tools:
+            raise UsageError(f"a tool is called {name!r}, which is needed to search tools; give its server a prefix")
 
 
 class ChangeNotices:

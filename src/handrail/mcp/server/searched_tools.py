@@ -11,12 +11,10 @@ from typing import Any
 
 import mcp_types as types
 
-from handrail.core.errors import UsageError
+from handrail.mcp.server.definition import CALL_TOOL
 from handrail.mcp.server.sendable import sendable_text
-from handrail.tools.finder import FIND_TOOLS
 from handrail.tools.registry import RegisteredTools
 
-CALL_TOOL = "call_tool"
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -37,17 +35,6 @@ LISTED = types.Tool(
     ),
     input_schema=SCHEMA,
 )
-
-
-def check_names(tools: RegisteredTools) -> None:
-    """Checks that no tool has the name of one of the two.
-
-    Raises:
-        UsageError: One has.
-    """
-    for name in (FIND_TOOLS, CALL_TOOL):
-        if name in tools:
-            raise UsageError(f"a tool is called {name!r}, which is needed to search tools; give its server a prefix")
 
 
 def unwrapped(

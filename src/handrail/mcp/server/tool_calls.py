@@ -40,7 +40,7 @@ from handrail.mcp.server.deciders import (
     decided_by,
     decider_for,
 )
-from handrail.mcp.server.definition import McpCaller, McpServerDefinition
+from handrail.mcp.server.definition import CALL_TOOL, McpCaller, McpServerDefinition
 from handrail.mcp.server.passed_calls import in_era_of
 from handrail.mcp.server.question_wire import input_responses_of
 from handrail.mcp.server.results import call_result, output_schema, page_of, passed_result
@@ -80,7 +80,7 @@ class McpToolCalls:
     def schema(self, name: str) -> dict[str, Any] | None:
         """What the transport holds headers of a call to."""
         tools = self._served.tools()
-        if self._served.searched and name == searched_tools.CALL_TOOL:
+        if self._served.searched and name == CALL_TOOL:
             return searched_tools.SCHEMA
         return tools.find(name).definition.input_schema if name in tools else None
 
