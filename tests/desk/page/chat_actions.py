@@ -30,7 +30,7 @@ def card(page: Page, tool: str) -> Locator:
 
 
 def question(page: Page) -> Locator:
-    return page.get_by_role("dialog", name=re.compile("wants to run"))
+    return page.get_by_role("dialog", name=re.compile(r"^Allow .+\?$"))
 
 
 def press(page: Page, letter: str) -> None:

@@ -82,7 +82,7 @@ def test_the_chat_has_nothing_that_axe_minds(served: PageNode, tab: Tab) -> None
     say(page, "write the note")
     expect(question(page)).to_be_visible()
     axe.look("question")
-    for name in ("Always for this rule", "Edit", "Deny"):
+    for name in ("Always allow", "Edit", "Deny with a reason"):
         question(page).get_by_role("button", name=name).first.click()
         axe.look(f"question, {name}")
     page.keyboard.press("Escape")

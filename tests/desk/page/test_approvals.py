@@ -71,7 +71,7 @@ def test_a_call_of_a_proxy_beside_the_page_is_allowed_and_denied_on_the_page(ser
     """The proxy is a process of its own, and ends after each call, as a client does that is closed."""
     page = tab(served)
     ran = [call_note(served.folder, "<b>one</b>")]
-    toast = page.get_by_role("alert").filter(has_text="note wants to run")
+    toast = page.get_by_role("alert").filter(has_text="note?")
     toast.get_by_role("button", name="Look at it").click()
     expect(question(page)).to_contain_text('"text": "<b>one</b>"')
     expect(question(page).get_by_role("button", name="Edit")).to_have_count(0)

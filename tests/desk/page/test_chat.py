@@ -128,7 +128,7 @@ def test_a_side_effect_runs_only_once_a_person_allows_it_and_only_that_once(serv
     expect(question(page)).to_be_visible()
     press(page, "a")
     expect(card(page, "notes:write_note").last).to_have_attribute("data-state", "ok")
-    expect(page.get_by_text("answered elsewhere")).to_have_count(0)
+    expect(page.get_by_text("Somebody else answered")).to_have_count(0)
 
 
 @pytest.mark.requirement("hearthnet.confirmation")
@@ -136,7 +136,7 @@ def test_what_is_denied_does_not_run_and_the_model_reads_why(served: PageNode, t
     page = tab(served)
     say(page, "write the note")
     expect(question(page)).to_be_visible()
-    press(page, "d")
+    press(page, "r")
     page.keyboard.type("not on a Sunday")
     page.keyboard.press("Enter")
     answered(page, "It is written.")
@@ -144,6 +144,16 @@ def test_what_is_denied_does_not_run_and_the_model_reads_why(served: PageNode, t
     expect(shown).to_have_attribute("data-state", "denied")
     expect(shown).to_contain_text("not on a Sunday")
     expect(banner(page)).to_be_hidden()
+    assert not (served.kept / "plan.txt").exists()
+
+
+def test_one_key_denies_without_a_reason(served: PageNode, tab: Tab) -> None:
+    page = tab(served)
+    say(page, "write the note")
+    expect(question(page)).to_be_visible()
+    press(page, "d")
+    answered(page, "It is written.")
+    expect(card(page, "notes:write_note")).to_have_attribute("data-state", "denied")
     assert not (served.kept / "plan.txt").exists()
 
 
@@ -172,7 +182,7 @@ def test_a_rule_that_was_set_in_the_dialog_holds_for_the_next_call(served: PageN
     page = tab(served)
     say(page, "write the note")
     dialog = question(page)
-    dialog.get_by_role("button", name="Always for this rule").click()
+    dialog.get_by_role("button", name="Always allow notes:write_note when path is “plan.txt”").click()
     narrowest = dialog.get_by_role("radio").first
     expect(narrowest).to_be_checked()
     sentence = "Allow notes:write_note whenever path is “plan.txt” and text is “rest”."
@@ -318,7 +328,7 @@ def test_two_tabs_see_the_same_and_a_question_is_answered_once(served: PageNode,
     expect(question(one)).to_be_visible()
     question(other).get_by_role("button", name="Allow once").click()
     expect(question(one)).to_be_hidden()
-    expect(one.get_by_text("answered elsewhere")).to_be_visible()
+    expect(one.get_by_text("Somebody else answered")).to_be_visible()
     for page in (one, other):
         answered(page, "It is written.")
 

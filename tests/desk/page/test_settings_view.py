@@ -92,7 +92,7 @@ def test_a_standing_rule_is_listed_and_can_be_taken_back(served: PageNode, tab: 
         page.get_by_role("button", name="Run", exact=True).click()
 
     write()
-    question(page).get_by_role("button", name="Always for this rule").click()
+    question(page).get_by_role("button", name="Always allow").click()
     question(page).locator(".word-panel").get_by_role("button").last.click()
     expect(page.locator(".trial-answer article")).to_contain_text("wrote 4 characters")
     page.get_by_role("link", name="Settings").click()

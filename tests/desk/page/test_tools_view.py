@@ -139,8 +139,7 @@ def test_a_side_effect_that_is_tried_waits_for_a_word_and_runs_once_or_not_at_al
 
     page.get_by_label("text").fill("never")
     run(page)
-    question(page).get_by_role("button", name="Deny").click()
-    question(page).get_by_role("button", name="Deny").last.click()
+    question(page).get_by_role("button", name="Deny", exact=True).click()
     expect(card(page)).to_have_attribute("data-state", "denied")
     assert (served.kept / "plan.txt").read_text() == "first\nsecond"
 

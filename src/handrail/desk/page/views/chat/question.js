@@ -11,7 +11,7 @@ import { open } from "../../dialog.js";
 import { block, jsonText, visible } from "../../text.js";
 import { singleKeys } from "../../kept.js";
 import { count, t } from "../../words.js";
-import { denied, edited, filled, standing } from "./words-given.js";
+import { alwaysSentence, denied, edited, filled, standing } from "./words-given.js";
 
 /** That moment, in milliseconds. */
 const CALM = 400;
@@ -52,16 +52,15 @@ export function ask(question, waiting, decide, onClose) {
     /** @type {HTMLElement | null} */ (made.querySelector("textarea, input"))?.focus();
   }
 
-  const allow = choice("chat.ask.allow", "a", (button) => give({ decision: "allow" }, button));
-  const always = choice("chat.ask.always", "", () => turnTo(standing(question, give)));
-  const edit = choice("chat.ask.edit", "e", () => turnTo(edited(question, give)));
-  const deny = choice("chat.ask.deny", "d", () => turnTo(denied(give)));
   const asked = question.form ? filled(question.form, question.arguments, give) : null;
-  const mayRun = question.unseen ? null : allow;
-  const mayEdit = question.conversation ? edit : null;
-  const offered = asked ? [deny] : [mayRun, question.rules?.length ? always : null, mayEdit, deny];
+  const allow = asked || question.unseen ? null : choice("primary", t("chat.ask.allow"), "a", (button) => give({ decision: "allow" }, button));
+  const deny = choice("danger", t("chat.ask.deny"), "d", (button) => give({ decision: "deny" }, button));
+  const edit = asked || !question.conversation ? null : choice("", t("chat.ask.edit"), "e", () => turnTo(edited(question, give)));
+  const refuse = choice("quiet", t("chat.ask.deny.why"), "r", () => turnTo(denied(give)));
+  const first = asked ? undefined : question.offers?.[0];
+  const always = first ? choice("quiet always", alwaysSentence(first), "", () => turnTo(standing(question, give))) : null;
   const later = h("button", { type: "button", class: "quiet", on: { click: () => shown.close() } }, t("chat.ask.later"));
-  const keys = { a: asked ? null : mayRun, e: asked ? null : mayEdit, d: deny };
+  const keys = { a: allow, d: deny, e: edit, r: refuse };
   const focused = { role: "group", tabindex: "0", autofocus: true, "aria-labelledby": "question-arguments" };
   const body = h(
     "div",
@@ -72,7 +71,8 @@ export function ask(question, waiting, decide, onClose) {
     h("div", { class: asked ? "question-form" : "question-arguments", ...focused }, asked ?? jsonText(question.written ?? "{}")),
     question.unseen ? h("p", { class: "problem" }, visible(question.unseen)) : null,
     waiting ? h("p", { class: "meta" }, count(waiting, "chat.ask.more")) : null,
-    h("div", { class: "row choices-row" }, offered, h("span", { class: "spring" }), later),
+    h("div", { class: "row choices-row" }, allow, deny, edit, h("span", { class: "spring" }), later),
+    h("div", { class: "row choices-more" }, always, refuse),
     panel,
     trouble,
   );
@@ -84,15 +84,15 @@ export function ask(question, waiting, decide, onClose) {
 }
 
 /**
- * @param {string} key
+ * @param {string} kind How the button looks.
+ * @param {string} says
  * @param {string} letter That does the same.
  * @param {(button: HTMLButtonElement) => void} then
  */
-function choice(key, letter, then) {
+function choice(kind, says, letter, then) {
   const hint = letter ? h("kbd", { "aria-hidden": "true" }, letter) : null;
   const keys = letter ? { "aria-keyshortcuts": letter } : {};
-  const kind = key === "chat.ask.deny" ? "danger" : "";
-  const made = h("button", { type: "button", class: kind, ...keys, on: { click: () => then(made) } }, h("span", null, t(key)), hint);
+  const made = h("button", { type: "button", class: kind, ...keys, on: { click: () => then(made) } }, h("span", null, says), hint);
   return made;
 }
 

@@ -34,13 +34,23 @@ export function standing(question, give) {
 }
 
 /** Which tool, which values. For how long stands below all of them. @param {RuleOffer} offer */
-function sentence({ tool, values = [], free = [] }) {
-  const named = values.map(({ name, value, inside }) =>
-    t(inside ? "chat.ask.rule.inside" : "chat.ask.rule.is", { name: visible(name), value: visible(value) }),
-  );
-  const said = { tool: visible(tool), values: named.join(t("chat.ask.rule.and")) };
-  const rest = named.length && free.length ? [" ", t("chat.ask.rule.free", { names: free.map((name) => visible(name)).join(", ") })] : [];
-  return [t(named.length ? "chat.ask.rule.with" : "chat.ask.rule.any", said), ...rest].join("");
+function sentence(offer) {
+  const { tool, values, free = [] } = { ...offer, values: valuesOf(offer) };
+  const rest = values && free.length ? [" ", t("chat.ask.rule.free", { names: free.map((name) => visible(name)).join(", ") })] : [];
+  return [t(values ? "chat.ask.rule.with" : "chat.ask.rule.any", { tool: visible(tool), values }), ...rest].join("");
+}
+
+/** The same as the words of a button, which leads to all rules that are offered. @param {RuleOffer} offer */
+export function alwaysSentence(offer) {
+  const values = valuesOf(offer);
+  return t(values ? "chat.ask.always.with" : "chat.ask.always.any", { tool: visible(offer.tool), values });
+}
+
+/** @param {RuleOffer} offer */
+function valuesOf({ values = [] }) {
+  return values
+    .map(({ name, value, inside }) => t(inside ? "chat.ask.rule.inside" : "chat.ask.rule.is", { name: visible(name), value: visible(value) }))
+    .join(t("chat.ask.rule.and"));
 }
 
 /** Yes, but so. @param {DeskQuestion} question @param {Give} give */
