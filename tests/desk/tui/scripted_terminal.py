@@ -201,7 +201,7 @@ class ScriptedTerminal:
 
     async def asked(self) -> QuestionScreen:
         """Until a question is there to be read."""
-        await self.until(lambda: isinstance(self.app.screen, QuestionScreen) and "Deny…" in self.screen)
+        await self.until(lambda: isinstance(self.app.screen, QuestionScreen) and "Later" in self.screen)
         ask = self.app.screen
         assert isinstance(ask, QuestionScreen)
         return ask

@@ -16,8 +16,9 @@ from tests.desk.tui.scripted_terminal import terminal
 
 
 async def test_a_side_effect_runs_once_when_it_is_allowed_and_not_by_keys_that_somebody_may_be_typing(
-    folder: Path,
+    folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(QuestionScreen, "CALM", 3600)  # on a busy machine the keys come slowly
     async with terminal(folder) as person:
         await person.say("pay")
         ask = await person.asked()
@@ -55,7 +56,7 @@ async def test_a_denied_call_does_not_run_and_the_model_reads_why(folder: Path) 
     async with terminal(folder) as person:
         await person.say("pay")
         await person.asked()
-        await person.press_button("deny")
+        await person.press_button("reason")
         await person.at(LineDialog)
         await person.type("too much")
         await person.press("enter")
@@ -64,6 +65,17 @@ async def test_a_denied_call_does_not_run_and_the_model_reads_why(folder: Path) 
         assert person.cards[0].shown.outcome == "denied"
         result = person.cards[0].shown.result
         assert result is not None and "too much" in result.text
+
+
+@pytest.mark.parametrize(("key", "paid"), [("a", ["ada 5"]), ("d", [])])
+async def test_one_key_allows_or_denies_once_nobody_is_typing(folder: Path, key: str, paid: list[str]) -> None:
+    async with terminal(folder) as person:
+        await person.say("pay")
+        ask = await person.asked()
+        await person.until(lambda: ask.keys_count)
+        await person.press(key)
+        await person.says("So it stands.")
+        assert person.paid == paid
 
 
 async def test_edited_arguments_are_checked_and_then_run(folder: Path) -> None:
@@ -139,7 +151,7 @@ async def test_stopping_the_turn_closes_its_question(folder: Path) -> None:
     async with terminal(folder) as person:
         await person.say("pay")
         await person.asked()
-        await person.press_button("deny")
+        await person.press_button("reason")
         await person.at(LineDialog)
         await person.desk.stop(person.app.chat.talk)
         await person.until(lambda: person.app.screen is person.app.chat)

@@ -1,6 +1,7 @@
-"""A call waits for a person's word: exactly what will run, and the answers that there are.
+"""A call waits for a person's decision: exactly what will run, and the answers that there are.
 
-No key that somebody may be typing just then is an answer: the focus is on the arguments, and a button wants Tab first.
+Nobody answers by accident: the focus is on the arguments, and a single key counts only after a pause without keys. A
+person who is typing when the question opens does not answer it with the next letter. The page works the same way.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
+from textual.timer import Timer
 from textual.widgets import Button, Footer, Static
 from textual.widgets.button import ButtonVariant
 
@@ -29,27 +31,35 @@ _BUTTONS: tuple[tuple[str, str, ButtonVariant], ...] = (
     # id        says             variant
     ("allow", "Allow once", "success"),
     ("fill", "Answer…", "success"),
-    ("always", "Always…", "default"),
-    ("deny", "Deny…", "error"),
+    ("deny", "Deny", "error"),
+    ("reason", "Deny because…", "default"),
     ("edit", "Edit…", "default"),
+    ("always", "Always…", "default"),
     ("later", "Later", "default"),
 )
 
 
 class QuestionScreen(ModalScreen[None]):
-    """Closes once the question has its word, from here or from elsewhere."""
+    """Closes once the question is answered, from here or from elsewhere."""
 
+    CALM: ClassVar[float] = 0.4
+    """Seconds without a key after which single keys count."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", "Look first"),
         Binding("left", "app.focus_previous", show=False),
         Binding("right", "app.focus_next", show=False),
         Binding("tab", "app.focus_next", "To the answers", show=True),
+        Binding("a", "answer_by_key('allow')", "Allow once"),
+        Binding("d", "answer_by_key('deny')", "Deny"),
+        Binding("r", "answer_by_key('reason')", "Deny with a reason", show=False),
+        Binding("e", "answer_by_key('edit')", "Edit", show=False),
     ]
 
     def __init__(self, desk: Desk, question: DeskQuestion) -> None:
         super().__init__()
         self.question = question
         self._desk = desk
+        self._calm: Timer | None = None
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog ask"):
@@ -64,6 +74,30 @@ class QuestionScreen(ModalScreen[None]):
 
     def on_mount(self) -> None:
         self.query_one("#what").focus()
+        self._wait_for_calm()
+
+    @property
+    def keys_count(self) -> bool:
+        """Whether a single key is an answer by now."""
+        return self._calm is None
+
+    def _wait_for_calm(self) -> None:
+        if self._calm is not None:
+            self._calm.stop()
+        self._calm = self.set_timer(self.CALM, self._keys_count_now)
+
+    def _keys_count_now(self) -> None:
+        self._calm = None
+
+    def on_key(self) -> None:
+        if not self.keys_count:
+            self._wait_for_calm()
+
+    def action_answer_by_key(self, id: str) -> None:
+        if not self.keys_count:
+            self._wait_for_calm()
+        elif _offered(self.question, id):
+            self.answer(id)
 
     @on(Button.Pressed)
     def pressed(self, event: Button.Pressed) -> None:
@@ -81,7 +115,9 @@ class QuestionScreen(ModalScreen[None]):
             case "always":
                 await self._always()
             case "deny":
-                await self._deny()
+                await self._decide("deny")
+            case "reason":
+                await self._deny_with_a_reason()
             case "edit":
                 await self._edit(self.question.written)
 
@@ -92,8 +128,8 @@ class QuestionScreen(ModalScreen[None]):
         if self.is_current:
             self.dismiss(None)
 
-    async def _deny(self) -> None:
-        title, note = f"Deny {line(self.question.tool, 60)}", "A reason for the model, if you like."
+    async def _deny_with_a_reason(self) -> None:
+        title, note = f"Deny {line(self.question.tool, 60)}", "Why not? The model reads it."
         reason = await self.app.push_screen_wait(LineDialog(title, note=note, may_be_empty=True))
         if reason is not None:
             await self._decide("deny", reason=reason)
