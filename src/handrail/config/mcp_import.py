@@ -19,9 +19,9 @@ from handrail.config.client_files import ClientFile
 from handrail.config.mcp import NAME, looks_secret, read_servers, refuse_secrets, server_name
 from handrail.config.toml_edit import toml_key, toml_literal
 from handrail.config.variables import KEY, SECRET
+from handrail.core.durable_files import write_atomically
 from handrail.core.errors import ConfigError, UsageError
 from handrail.core.redact import MASK, redact_text
-from handrail.sessions.store.content import write_atomically
 from handrail.tools.files.toml_table import TomlKeyPath, TomlTable
 
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")

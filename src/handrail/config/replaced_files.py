@@ -19,8 +19,8 @@ from msgspec.structs import replace
 from handrail.config.client_files import ClientFile, read_client_text
 from handrail.config.client_rewrite import ProxyEntry, RewrittenText, replace_entries, restore_entries
 from handrail.config.user_file import UserFile, VersionedContent, state_folder
+from handrail.core.durable_files import write_atomically
 from handrail.core.errors import UsageError
-from handrail.sessions.store.content import write_atomically
 
 FILE = "replaced.json"
 

@@ -10,8 +10,8 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from handrail.core.durable_files import make_folder, write_atomically
 from handrail.core.errors import UsageError
-from handrail.sessions.store.content import make_folder, write_atomically
 
 T = TypeVar("T", bound="VersionedContent")
 

@@ -27,7 +27,7 @@ from handrail.journal.journal_files import (
     write_ahead_log,
 )
 from handrail.journal.keys import Signer
-from handrail.journal.sqlite_retry import primary_code, retry_while_busy
+from handrail.state.sqlite_retry import primary_code, retry_while_busy
 
 FORMAT = 1
 """Of the tables. The leaves carry a version of their own."""

@@ -24,7 +24,7 @@ from handrail.journal.journal_files import JournalFileWatch
 from handrail.journal.keys import Signer
 from handrail.journal.merkle import Frontier, leaf_hash
 from handrail.journal.note import Checkpoint, open_note, sign
-from handrail.journal.sqlite_retry import primary_code
+from handrail.state.sqlite_retry import primary_code
 
 logger = logging.getLogger(__name__)
 

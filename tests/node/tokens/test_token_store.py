@@ -125,27 +125,13 @@ def test_who_reads_does_not_wait_for_who_writes(tmp_path: Path) -> None:
     ):
         other.execute("BEGIN IMMEDIATE")
         revoked = threads.submit(store.revoke, "x")
-        while not store._lock.locked():
+        while not store._tables._writing.locked():
             pass
         assert not store.any_revoked(["x"])
         assert not revoked.done()
         other.execute("COMMIT")
         revoked.result(60)
         assert store.any_revoked(["x"])
-
-
-def test_a_file_of_the_first_format_is_taken_over(tmp_path: Path) -> None:
-    path = tmp_path / "tokens.db"
-    with closing(TokenStore(path)) as store:
-        store.count({"a": 5}, 0)
-    with closing(sqlite3.connect(path)) as file:
-        file.execute("ALTER TABLE used DROP COLUMN until")
-        file.execute("PRAGMA user_version = 1")
-        file.commit()
-
-    with closing(TokenStore(path)) as store:
-        assert store.count({"a": 2}, 0)
-        assert not store.count({"a": 2}, 0)
 
 
 def test_an_id_is_issued_once() -> None:

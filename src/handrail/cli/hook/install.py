@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from handrail.cli.hook.hosts import Host
+from handrail.core.durable_files import write_atomically
 from handrail.core.errors import UsageError
-from handrail.sessions.store.content import write_atomically
 
 Scope = Literal["project", "local", "user"]
 BACKUP = ".before-handrail"

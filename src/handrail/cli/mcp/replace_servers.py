@@ -24,8 +24,8 @@ from handrail.config.mcp_import import ImportedServer, ServerImport, add_servers
 from handrail.config.replaced_files import ReplacedFiles, rewritten
 from handrail.config.server_secrets import ServerSecrets
 from handrail.config.values import Config
+from handrail.core.durable_files import make_folder
 from handrail.core.errors import UsageError
-from handrail.sessions.store.content import make_folder
 from handrail.tools.files.toml_table import read_toml_file
 
 ENTRY = "handrail"

@@ -22,12 +22,12 @@ from handrail.config.load import NAME, read_config
 from handrail.config.powers import Powers, powers_of
 from handrail.config.toml_edit import Value, set_toml_value
 from handrail.core.canonical import digest_bytes
+from handrail.core.durable_files import write_atomically
 from handrail.core.errors import ConfigError, HandrailError, UsageError
 from handrail.core.redact import redact_text
 from handrail.desk.views.settings_form import setting_changes, setting_groups
 from handrail.desk.views.settings_sections import conceal_values, config_sections, variable_names
 from handrail.desk.views.values import SettingsForm, SettingsMistake, SettingsPage
-from handrail.sessions.store.content import write_atomically
 from handrail.tools.files.toml_table import LARGEST, toml_table_of
 
 AT_MACHINE = "on the page that `handrail serve` opened with its own token, or in the file"

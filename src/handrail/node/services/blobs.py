@@ -1,8 +1,8 @@
 """Bytes that calls pass around by name: pictures, recordings, documents.
 
 A blob is named by the BLAKE3 hash of its bytes and belongs to whoever put it. For
-everybody else it is not there, unless it was put as shared. The bytes are files, what
-is known of them is in SQLite.
+everybody else it is not there, unless it was put as shared. The bytes are files, and what
+is known of them is in SQLite; or both are in the shared state of several replicas.
 """
 
 from __future__ import annotations
@@ -11,35 +11,74 @@ import asyncio
 import base64
 import binascii
 import re
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from handrail.core.durable_files import make_folder, write_atomically
 from handrail.core.errors import BusError, MissingExtra
 from handrail.core.ports import Clock, SystemClock
 from handrail.node.bus.descriptor import CapabilityDescriptor
 from handrail.node.bus.interfaces import Handler
 from handrail.node.bus.request import RouteRequest
-from handrail.node.services.database import Database
 from handrail.node.services.schema_parts import CID, closed_object, full_object, request_schema_of
 from handrail.node.tokens.identity import to_base64
-from handrail.sessions.store.content import make_folder, write_atomically
+from handrail.state.schema import Migration
+from handrail.state.sql import SqlConnection, SqlDatabase, StoreTables, open_tables
+
+if TYPE_CHECKING:
+    from handrail.state.database import StateDatabase
 
 MIB = 1024 * 1024
 MOST_EACH = 16 * MIB
 _CID = re.compile(r"blake3:([0-9a-f]{64})")
-_TABLES = """
-CREATE TABLE IF NOT EXISTS blob (cid TEXT PRIMARY KEY, size INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS holder (
-    cid TEXT NOT NULL REFERENCES blob, owner TEXT NOT NULL, media_type TEXT NOT NULL, at INTEGER NOT NULL,
-    shared INTEGER NOT NULL, PRIMARY KEY (owner, cid)
-);
-CREATE INDEX IF NOT EXISTS holder_cid ON holder (cid)
-"""
+TABLES = StoreTables(
+    "blobs",
+    sqlite=(
+        Migration(
+            "0.1.0",
+            """
+            CREATE TABLE blob (cid TEXT PRIMARY KEY, size INTEGER NOT NULL);
+            CREATE TABLE holder (
+                cid TEXT NOT NULL REFERENCES blob, owner TEXT NOT NULL, media_type TEXT NOT NULL, at INTEGER NOT NULL,
+                PRIMARY KEY (owner, cid)
+            )
+            """,
+        ),
+        Migration(
+            "0.1.0",
+            """
+            ALTER TABLE holder ADD COLUMN shared INTEGER NOT NULL DEFAULT 0;
+            CREATE INDEX holder_cid ON holder (cid)
+            """,
+        ),
+        Migration("0.1.0", "ALTER TABLE holder RENAME TO blob_holder; DROP TABLE IF EXISTS kind"),
+    ),
+    unnumbered={"holder.shared": 2},
+    postgres=(
+        Migration(
+            "0.1.0",
+            """
+            CREATE TABLE blob (cid TEXT PRIMARY KEY, size BIGINT NOT NULL);
+            CREATE TABLE blob_holder (
+                cid TEXT NOT NULL REFERENCES blob, owner TEXT NOT NULL, media_type TEXT NOT NULL, at BIGINT NOT NULL,
+                shared INTEGER NOT NULL, PRIMARY KEY (owner, cid)
+            );
+            CREATE INDEX blob_holder_cid ON blob_holder (cid);
+            CREATE TABLE blob_content (cid TEXT PRIMARY KEY REFERENCES blob ON DELETE CASCADE, data BYTEA NOT NULL);
+            ALTER TABLE blob_content ALTER COLUMN data SET STORAGE EXTERNAL
+            """,
+        ),
+    ),
+)
 _USED = "SELECT coalesce(sum(size), 0), count(CASE WHEN b.cid = ? THEN 1 END) FROM blob b"
 """Bytes in all, and whether a blob is one of those."""
-_USED_BY = f"{_USED} JOIN holder h ON h.cid = b.cid WHERE h.owner = ?"
+_USED_BY = f"{_USED} JOIN blob_holder h ON h.cid = b.cid WHERE h.owner = ?"
+
+_HOLD = (
+    "INSERT INTO blob_holder VALUES (?, ?, ?, ?, ?) ON CONFLICT (owner, cid) DO UPDATE"
+    " SET media_type = excluded.media_type, at = excluded.at, shared = excluded.shared"
+)
 
 
 def cid_of(data: bytes) -> str:
@@ -56,11 +95,12 @@ def cid_of(data: bytes) -> str:
 
 
 class BlobStore:
-    """A folder of blobs, with bounds on each, on those of an owner and on all. Several processes may use one folder."""
+    """Blobs in a folder or in the shared state of several replicas, with bounds on each, on those of an owner and on
+    all. Several processes may use one folder."""
 
     def __init__(
         self,
-        folder: Path,
+        place: Path | StateDatabase,
         *,
         most_each: int = MOST_EACH,
         most_per_owner: int = 256 * MIB,
@@ -68,11 +108,12 @@ class BlobStore:
         clock: Clock | None = None,
     ) -> None:
         self.most_each = most_each
-        self._folder = folder
         self._most_per_owner = most_per_owner
         self._most_bytes = most_bytes
         self._clock = clock or SystemClock()
-        self._database = Database(folder / "index.sqlite", _TABLES, kind="blobs")
+        in_files = isinstance(place, Path)
+        self._database = open_tables(place / "index.sqlite" if in_files else place, TABLES)
+        self._content: _BlobFiles | _BlobRows = _BlobFiles(place) if in_files else _BlobRows(self._database)
 
     async def put(self, data: bytes, media_type: str, owner: str, *, shared: bool = False) -> str:
         """Keep bytes for their owner, or for everybody.
@@ -85,12 +126,12 @@ class BlobStore:
             raise BusError("bad_request", f"a blob has at most {self.most_each} bytes; this one has {len(data)}")
         cid = await asyncio.to_thread(cid_of, data)
 
-        def keep(connection: sqlite3.Connection) -> None:
+        def keep(connection: SqlConnection) -> None:
             self._check_room(connection, cid, len(data), owner)
-            connection.execute("INSERT OR IGNORE INTO blob VALUES (?, ?)", (cid, len(data)))
-            self._write(cid, data)
-            row = (cid, owner, media_type, self._clock.now(), shared)
-            connection.execute("INSERT OR REPLACE INTO holder VALUES (?, ?, ?, ?, ?)", row)
+            connection.execute("INSERT INTO blob VALUES (?, ?) ON CONFLICT DO NOTHING", (cid, len(data)))
+            self._content.write(connection, cid, data)
+            row = (cid, owner, media_type, self._clock.now(), int(shared))
+            connection.execute(_HOLD, row)
 
         await self._database.write(keep)
         return cid
@@ -102,25 +143,26 @@ class BlobStore:
             BusError: There is none for it (`not_found`), or the file was changed (`internal_error`).
         """
 
-        def find(connection: sqlite3.Connection) -> Any:
+        def find(connection: SqlConnection) -> Any:
             return connection.execute(
-                "SELECT media_type FROM holder WHERE cid = ? AND (owner = ? OR shared) ORDER BY owner = ? DESC, at",
+                "SELECT media_type FROM blob_holder WHERE cid = ? AND (owner = ? OR shared = 1)"
+                " ORDER BY owner = ? DESC, at",
                 (cid, owner, owner),
             ).fetchone()
 
         found = await self._database.read(find) if _CID.fullmatch(cid) else None
         if found is None:
             raise BusError("not_found", f"there is no blob {cid[:80]!r} for you; put it first")
-        return found[0], await asyncio.to_thread(self._checked, cid)
+        return found[0], await self._checked(cid)
 
     async def delete(self, cid: str, owner: str) -> bool:
         """Keep it no longer for this owner and whom they shared it with; False: they had none. Others keep theirs."""
 
-        def forget(connection: sqlite3.Connection) -> bool:
-            held = connection.execute("DELETE FROM holder WHERE cid = ? AND owner = ?", (cid, owner)).rowcount > 0
-            if held and connection.execute("SELECT 1 FROM holder WHERE cid = ?", (cid,)).fetchone() is None:
+        def forget(connection: SqlConnection) -> bool:
+            held = connection.execute("DELETE FROM blob_holder WHERE cid = ? AND owner = ?", (cid, owner)).rowcount > 0
+            if held and connection.execute("SELECT 1 FROM blob_holder WHERE cid = ?", (cid,)).fetchone() is None:
                 connection.execute("DELETE FROM blob WHERE cid = ?", (cid,))
-                self._path(cid).unlink(missing_ok=True)
+                self._content.remove(cid)
             return held
 
         return await self._database.write(forget)
@@ -128,7 +170,7 @@ class BlobStore:
     def close(self) -> None:
         self._database.close()
 
-    def _check_room(self, connection: sqlite3.Connection, cid: str, size: int, owner: str) -> None:
+    def _check_room(self, connection: SqlConnection, cid: str, size: int, owner: str) -> None:
         """What is there already takes no more room."""
         used, there = connection.execute(_USED, (cid,)).fetchone()
         theirs, held = connection.execute(_USED_BY, (cid, owner)).fetchone()
@@ -138,7 +180,20 @@ class BlobStore:
         if not there and used + size > self._most_bytes:
             raise BusError("capacity_exceeded", f"this node keeps {self._most_bytes} bytes of blobs, and has them")
 
-    def _write(self, cid: str, data: bytes) -> None:
+    async def _checked(self, cid: str) -> bytes:
+        data = await self._content.read(cid)
+        if await asyncio.to_thread(cid_of, data) != cid:
+            raise BusError("internal_error", f"blob {cid}: what is kept of it was changed; put it again")
+        return data
+
+
+class _BlobFiles:
+    """The bytes of blobs as files of a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def write(self, index: SqlConnection, cid: str, data: bytes) -> None:
         path = self._path(cid)
         try:
             if path.is_file() and path.read_bytes() == data:
@@ -148,18 +203,38 @@ class BlobStore:
         except OSError as error:
             raise BusError("internal_error", f"the blob cannot be written ({error.strerror})") from error
 
-    def _checked(self, cid: str) -> bytes:
+    async def read(self, cid: str) -> bytes:
         try:
-            data = self._path(cid).read_bytes()
+            return await asyncio.to_thread(self._path(cid).read_bytes)
         except OSError as error:
             raise BusError("internal_error", f"blob {cid}: its file cannot be read ({error.strerror})") from error
-        if cid_of(data) != cid:
-            raise BusError("internal_error", f"blob {cid}: its file was changed; put it again")
-        return data
+
+    def remove(self, cid: str) -> None:
+        self._path(cid).unlink(missing_ok=True)
 
     def _path(self, cid: str) -> Path:
         digest = cid.removeprefix("blake3:")
         return self._folder / digest[:2] / digest
+
+
+class _BlobRows:
+    """The bytes of blobs beside their index in a shared state; each goes with its row there."""
+
+    def __init__(self, tables: SqlDatabase) -> None:
+        self._tables = tables
+
+    def write(self, index: SqlConnection, cid: str, data: bytes) -> None:
+        index.execute("INSERT INTO blob_content VALUES (?, ?) ON CONFLICT DO NOTHING", (cid, data))
+
+    async def read(self, cid: str) -> bytes:
+        asked = "SELECT data FROM blob_content WHERE cid = ?"
+        row = await self._tables.read(lambda index: index.execute(asked, (cid,)).fetchone())
+        if row is None:
+            raise BusError("not_found", f"blob {cid} was deleted meanwhile; put it again")
+        return bytes(row[0])
+
+    def remove(self, cid: str) -> None:
+        """Nothing: they went with the row of the blob."""
 
 
 _MEDIA_TYPE = {"type": "string", "pattern": "^[a-z0-9.+-]+/[a-zA-Z0-9.+-]+$", "maxLength": 100}

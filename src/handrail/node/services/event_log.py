@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sqlite3
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from handrail.core.errors import BusError
 from handrail.core.ids import NewId, new_id
 from handrail.core.ports import Clock, SystemClock
 from handrail.node.bus.request import OWN, Caller
-from handrail.node.services.database import Database
+from handrail.state.schema import Migration
+from handrail.state.sql import Place, SqlConnection, StoreTables, open_tables
+
+if TYPE_CHECKING:
+    from handrail.state.database import StateDatabase
 
 _KEPT_AFTER = 7 * 86_400_000
 """An event that ended is still known that long, so that its client id is not taken for a new one."""
@@ -27,16 +29,41 @@ _KEPT_AFTER = 7 * 86_400_000
 _FURTHEST = 2**32
 """How far the clock of another node may be ahead of ours: who could set ours anywhere could bring it to its end."""
 
-_TABLES = """
-CREATE TABLE IF NOT EXISTS clock (lamport INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS event (
-    lamport INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, author TEXT NOT NULL,
-    client_id TEXT NOT NULL, digest TEXT NOT NULL, content TEXT NOT NULL, created INTEGER NOT NULL,
-    expires INTEGER, recipient TEXT, state TEXT NOT NULL DEFAULT '', changed INTEGER,
-    UNIQUE (kind, author, client_id)
-);
-CREATE INDEX IF NOT EXISTS event_recipient ON event (recipient, lamport)
-"""
+TABLES = StoreTables(
+    "events",
+    sqlite=(
+        Migration(
+            "0.1.0",
+            """
+            CREATE TABLE clock (lamport INTEGER NOT NULL);
+            CREATE TABLE event (
+                lamport INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, author TEXT NOT NULL,
+                client_id TEXT NOT NULL, digest TEXT NOT NULL, content TEXT NOT NULL, created INTEGER NOT NULL,
+                expires INTEGER, recipient TEXT, state TEXT NOT NULL DEFAULT '', changed INTEGER,
+                UNIQUE (kind, author, client_id)
+            );
+            CREATE INDEX event_recipient ON event (recipient, lamport)
+            """,
+        ),
+        Migration("0.1.0", "ALTER TABLE clock RENAME TO event_clock; DROP TABLE IF EXISTS kind"),
+    ),
+    postgres=(
+        Migration(
+            "0.1.0",
+            """
+            CREATE TABLE event_clock (lamport BIGINT NOT NULL);
+            CREATE TABLE event (
+                lamport BIGINT PRIMARY KEY, id TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, author TEXT NOT NULL,
+                client_id TEXT NOT NULL, digest TEXT NOT NULL, content TEXT NOT NULL, created BIGINT NOT NULL,
+                expires BIGINT, recipient TEXT, state TEXT NOT NULL DEFAULT '', changed BIGINT,
+                UNIQUE (kind, author, client_id)
+            );
+            CREATE INDEX event_recipient ON event (recipient, lamport);
+            CREATE INDEX event_expiry ON event (expires)
+            """,
+        ),
+    ),
+)
 _COLUMNS = "lamport, id, kind, author, content, created, expires, recipient, state, changed"
 
 
@@ -70,17 +97,18 @@ class EventDraft(NamedTuple):
 
 
 class EventLog:
-    """A file, or memory where there is no path. Several processes may use one file."""
+    """A file, the shared state of several replicas, or memory where no place is given. Several processes may use one
+    file."""
 
     def __init__(
         self,
-        path: Path | None = None,
+        place: StateDatabase | Place = None,
         *,
         most_per_author: int = 10_000,
         clock: Clock | None = None,
         new_id: NewId = new_id,
     ) -> None:
-        self._database = Database(path, _TABLES, kind="events")
+        self._database = open_tables(place, TABLES)
         self._most = most_per_author
         self._clock = clock or SystemClock()
         self._new_id = new_id
@@ -96,7 +124,7 @@ class EventLog:
         said = json.dumps([draft.content, draft.recipient, draft.lives_ms], sort_keys=True)
         digest = hashlib.sha256(said.encode()).hexdigest()
 
-        def work(connection: sqlite3.Connection) -> tuple[LoggedEvent, bool]:
+        def work(connection: SqlConnection) -> tuple[LoggedEvent, bool]:
             known = connection.execute(
                 f"SELECT digest, {_COLUMNS} FROM event WHERE kind = ? AND author = ? AND client_id = ?",
                 (draft.kind, draft.author, draft.client_id),
@@ -117,7 +145,7 @@ class EventLog:
         order = "DESC" if newest else "ASC"
         now = self._clock.now()
 
-        def work(connection: sqlite3.Connection) -> list[LoggedEvent]:
+        def work(connection: SqlConnection) -> list[LoggedEvent]:
             rows = connection.execute(
                 f"SELECT {_COLUMNS} FROM event WHERE (expires IS NULL OR expires > ?) AND {where} "
                 f"ORDER BY lamport {order} LIMIT ?",
@@ -131,7 +159,7 @@ class EventLog:
     async def latest(self, kind: str) -> int:
         """The highest number of this kind; 0 if there is none."""
 
-        def work(connection: sqlite3.Connection) -> int:
+        def work(connection: SqlConnection) -> int:
             (highest,) = connection.execute("SELECT max(lamport) FROM event WHERE kind = ?", (kind,)).fetchone()
             return highest or 0
 
@@ -141,7 +169,7 @@ class EventLog:
         """Say what became of an event."""
         now = self._clock.now()
 
-        def work(connection: sqlite3.Connection) -> None:
+        def work(connection: SqlConnection) -> None:
             connection.execute("UPDATE event SET state = ?, changed = ? WHERE id = ?", (state, now, id))
 
         await self._database.write(work)
@@ -149,7 +177,7 @@ class EventLog:
     def close(self) -> None:
         self._database.close()
 
-    def _check_room(self, connection: sqlite3.Connection, draft: EventDraft, now: int) -> None:
+    def _check_room(self, connection: SqlConnection, draft: EventDraft, now: int) -> None:
         connection.execute("DELETE FROM event WHERE expires < ?", (now - _KEPT_AFTER,))
         (count,) = connection.execute(
             "SELECT count(*) FROM event WHERE kind = ? AND author = ?", (draft.kind, draft.author)
@@ -157,7 +185,7 @@ class EventLog:
         if count >= self._most and not _dropped(connection, draft, now):
             raise BusError("capacity_exceeded", f"this node keeps {self._most} of yours, and has them")
 
-    def _insert(self, connection: sqlite3.Connection, draft: EventDraft, digest: str, now: int) -> LoggedEvent:
+    def _insert(self, connection: SqlConnection, draft: EventDraft, digest: str, now: int) -> LoggedEvent:
         id, lamport = self._new_id("event"), _tick(connection, draft.heard)
         expires = None if draft.lives_ms is None else now + draft.lives_ms
         content = json.dumps(draft.content)
@@ -183,19 +211,19 @@ def wire_time(at: int) -> str:
     return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _tick(connection: sqlite3.Connection, heard: int) -> int:
-    known = connection.execute("SELECT lamport FROM clock").fetchone()
+def _tick(connection: SqlConnection, heard: int) -> int:
+    known = connection.execute("SELECT lamport FROM event_clock").fetchone()
     if known is None:
-        connection.execute("INSERT INTO clock VALUES (0)")
+        connection.execute("INSERT INTO event_clock VALUES (0)")
     ours = 0 if known is None else int(known[0])
     if heard > ours + _FURTHEST:
         raise BusError("bad_request", f"lamport {heard} is too far ahead of this node's, which is {ours}")
     lamport = max(ours, heard) + 1
-    connection.execute("UPDATE clock SET lamport = ?", (lamport,))
+    connection.execute("UPDATE event_clock SET lamport = ?", (lamport,))
     return lamport
 
 
-def _dropped(connection: sqlite3.Connection, draft: EventDraft, now: int) -> bool:
+def _dropped(connection: SqlConnection, draft: EventDraft, now: int) -> bool:
     """Make room for an event: the author's oldest goes that was settled so long ago that nobody sends it again."""
     oldest = (
         "SELECT min(lamport) FROM event WHERE kind = ? AND author = ? AND state NOT IN ('', 'queued') AND changed < ?"

@@ -92,6 +92,11 @@ class TokenAdmission:
         Raises:
             BusError: The token is not good, or not the caller's.
         """
+        if self._store.is_remote:
+            return await asyncio.to_thread(self._identified, caller, token)
+        return self._identified(caller, token)
+
+    def _identified(self, caller: Caller, token: Secret | None) -> Caller:
         if token is None:
             return self._by_itself(caller)
         held = self._read(token)
@@ -178,7 +183,7 @@ class TokenAdmission:
 
     async def _count(self, token: CapabilityToken) -> None:
         """Take a call off the limits of the token and of all that it was made from."""
-        chain = self._store.chain(token)
+        chain = await asyncio.to_thread(self._store.chain, token) if self._store.is_remote else self._store.chain(token)
         rates = {self._key(each): most for each in chain if (most := each.scope.rate_limit_per_minute) is not None}
         if (wait := self._rates.wait(rates)) > 0:
             raise _refused("rate_limited", "the token allows no more calls in this minute", retry_after_ms=wait)

@@ -1,40 +1,69 @@
 """What a node remembers of tokens: those it issued, those that were revoked, and how often each was used.
 
-A SQLite file, for any number of processes, or memory. Neither holds a token's text: from
-this file nobody can make a call.
+A SQLite file, for any number of processes, the shared state of several replicas, or memory. None of them holds a
+token's text: from them nobody can make a call.
 """
 
 from __future__ import annotations
 
-import os
-import sqlite3
-import threading
-import weakref
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
-from handrail.core.errors import BusError, UsageError
 from handrail.core.ports import Clock, SystemClock
-from handrail.journal.sqlite_retry import retry_while_busy
 from handrail.node.tokens.token import CapabilityToken
+from handrail.state.schema import Migration
+from handrail.state.sql import Place, SqlConnection, StoreTables, open_tables
 
-_TABLES = """
-CREATE TABLE IF NOT EXISTS issued (
-    id TEXT PRIMARY KEY, parent TEXT, issuer TEXT NOT NULL, subject TEXT NOT NULL, expires_at INTEGER NOT NULL,
-    claims TEXT NOT NULL
-) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS issued_parent ON issued (parent);
-CREATE INDEX IF NOT EXISTS issued_subject ON issued (subject);
-CREATE TABLE IF NOT EXISTS revoked (id TEXT PRIMARY KEY, at INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS used (id TEXT PRIMARY KEY, calls INTEGER NOT NULL, until INTEGER NOT NULL) WITHOUT ROWID;
-"""
-_LATER = {1: "ALTER TABLE used ADD COLUMN until INTEGER NOT NULL DEFAULT 4102444800"}
-"""What a file of an earlier format lacks."""
-_FORMAT = 2
+if TYPE_CHECKING:
+    from handrail.state.database import StateDatabase
+
+TABLES = StoreTables(
+    "tokens",
+    sqlite=(
+        Migration(
+            "0.1.0",
+            """
+            CREATE TABLE issued (
+                id TEXT PRIMARY KEY, parent TEXT, issuer TEXT NOT NULL, subject TEXT NOT NULL,
+                expires_at INTEGER NOT NULL, claims TEXT NOT NULL
+            ) WITHOUT ROWID;
+            CREATE INDEX issued_parent ON issued (parent);
+            CREATE TABLE revoked (id TEXT PRIMARY KEY, at INTEGER NOT NULL) WITHOUT ROWID;
+            CREATE TABLE used (id TEXT PRIMARY KEY, calls INTEGER NOT NULL) WITHOUT ROWID
+            """,
+        ),
+        Migration("0.1.0", "ALTER TABLE used ADD COLUMN until INTEGER NOT NULL DEFAULT 4102444800"),
+        Migration(
+            "0.1.0",
+            """
+            DROP INDEX issued_parent;
+            DROP INDEX IF EXISTS issued_subject;
+            ALTER TABLE issued RENAME TO token;
+            ALTER TABLE revoked RENAME TO token_revocation;
+            ALTER TABLE used RENAME TO token_use;
+            CREATE INDEX token_subject ON token (subject)
+            """,
+        ),
+    ),
+    postgres=(
+        Migration(
+            "0.1.0",
+            """
+            CREATE TABLE token (
+                id TEXT PRIMARY KEY, parent TEXT, issuer TEXT NOT NULL, subject TEXT NOT NULL,
+                expires_at BIGINT NOT NULL, claims TEXT NOT NULL
+            );
+            CREATE INDEX token_subject ON token (subject);
+            CREATE INDEX token_expiry ON token (expires_at);
+            CREATE TABLE token_revocation (id TEXT PRIMARY KEY, at BIGINT NOT NULL);
+            CREATE TABLE token_use (id TEXT PRIMARY KEY, calls BIGINT NOT NULL, until BIGINT NOT NULL)
+            """,
+        ),
+    ),
+)
 _KEPT = 7 * 86_400
 """Seconds that a token is remembered after its end."""
 _DEEPEST = 32
@@ -52,32 +81,26 @@ class IssuedToken(Struct, frozen=True):
 class TokenStore:
     """Close it when it is no longer needed. What nobody closed is closed when nobody can use it any more."""
 
-    def __init__(self, path: Path | None = None, *, clock: Clock = SystemClock(), patience: float = 10) -> None:
-        """In this file, for any number of processes; without one, in memory.
+    def __init__(
+        self, place: StateDatabase | Place = None, *, clock: Clock = SystemClock(), patience: float = 10
+    ) -> None:
+        """In this file, for any number of processes, or in the shared state of several replicas; without one, in
+        memory.
 
         Raises:
             UsageError: The file cannot be opened, or is something else.
+            StateError: The shared state cannot be used.
         """
         self._clock = clock
-        self._lock = threading.Lock()
-        try:
-            with ExitStack() as opened:
-                if path is not None:
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-                self._file = opened.enter_context(closing(_connected(path, patience)))
-                self._prepare(patience)
-                # Who reads waits for no writer: calls are admitted in the event loop.
-                self._reader, self._read_lock = self._file, self._lock
-                if path is not None:
-                    self._reader = opened.enter_context(closing(_connected(path, patience)))
-                    self._read_lock = threading.Lock()
-                self._close = weakref.finalize(self, opened.pop_all().close)
-        except (OSError, sqlite3.Error) as error:
-            raise UsageError(f"the store of tokens {str(path)!r} cannot be used: {error}; check the file") from error
+        self._tables = open_tables(place, TABLES, patience=patience)
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether who asks waits for a server: then nobody asks in an event loop."""
+        return self._tables.is_remote
 
     def close(self) -> None:
-        self._close()
+        self._tables.close()
 
     def record(self, token: CapabilityToken) -> None:
         """Note a token that was issued here.
@@ -85,135 +108,120 @@ class TokenStore:
         Raises:
             BusError: It cannot be written, or was issued before (`internal_error`).
         """
+        ended = self._clock.now() // 1000 - _KEPT
         claims = msgspec.json.encode(token).decode()
-        now = self._clock.now() // 1000
-        with self._writing() as file:
-            ended = "SELECT id FROM issued WHERE expires_at < ?"
-            file.execute(f"DELETE FROM revoked WHERE id IN ({ended})", (now - _KEPT,))
-            file.execute("DELETE FROM used WHERE until < ?", (now - _KEPT,))
-            file.execute("DELETE FROM issued WHERE expires_at < ?", (now - _KEPT,))
-            values = (token.id, token.parent, token.issuer, token.subject, token.expires_at, claims)
-            file.execute("INSERT INTO issued VALUES (?, ?, ?, ?, ?, ?)", values)
+        values = (token.id, token.parent, token.issuer, token.subject, token.expires_at, claims)
+
+        def work(tables: SqlConnection) -> None:
+            known = "SELECT id FROM token WHERE expires_at < ?"
+            tables.execute(f"DELETE FROM token_revocation WHERE id IN ({known})", (ended,))
+            tables.execute("DELETE FROM token_use WHERE until < ?", (ended,))
+            tables.execute("DELETE FROM token WHERE expires_at < ?", (ended,))
+            tables.execute("INSERT INTO token VALUES (?, ?, ?, ?, ?, ?)", values)
+
+        self._tables.write_now(work, alone=False)
 
     def get(self, id: str) -> IssuedToken | None:
         """A token that was issued here."""
-        with self._reading() as file:
-            row = file.execute("SELECT claims FROM issued WHERE id = ?", (id,)).fetchone()
-        return None if row is None else self._entry(row[0])
+
+        def work(tables: SqlConnection) -> IssuedToken | None:
+            token = _found(tables, id)
+            return None if token is None else _entry(tables, token)
+
+        return self._tables.read_now(work)
 
     def issued(self) -> list[IssuedToken]:
         """Every token that was issued here and is remembered, oldest first."""
-        with self._reading() as file:
-            rows = file.execute("SELECT claims FROM issued ORDER BY id").fetchall()
-        return [self._entry(claims) for (claims,) in rows]
+
+        def work(tables: SqlConnection) -> list[IssuedToken]:
+            rows = tables.execute("SELECT claims FROM token ORDER BY id").fetchall()
+            return [_entry(tables, _token(claims)) for (claims,) in rows]
+
+        return self._tables.read_now(work)
 
     def chain(self, token: CapabilityToken) -> list[CapabilityToken]:
         """The token, the one it was made from, and so on, as far as they are known here.
 
         Whoever signs a token can write anything as its parent: only one of the same issuer is.
         """
-        found = [token]
-        with self._reading() as file:
-            while (above := found[-1].parent) is not None and len(found) < _DEEPEST:
-                row = file.execute("SELECT claims FROM issued WHERE id = ?", (above,)).fetchone()
-                if row is None or (parent := _token(row[0])).issuer != token.issuer:
-                    break
-                found.append(parent)
-        return found
+        return self._tables.read_now(lambda tables: _chain(tables, token))
 
     def is_known(self, id: str) -> bool:
-        with self._reading() as file:
-            return file.execute("SELECT 1 FROM issued WHERE id = ?", (id,)).fetchone() is not None
+        return self._tables.read_now(lambda tables: _found(tables, id)) is not None
 
     def knows_holder(self, node: str) -> bool:
         """Whether a token that has not ended was issued to this node, by its id."""
-        asked = "SELECT 1 FROM issued WHERE subject = ? AND expires_at > ? LIMIT 1"
-        with self._reading() as file:
-            return file.execute(asked, (node, self._clock.now() // 1000)).fetchone() is not None
+        asked = "SELECT 1 FROM token WHERE subject = ? AND expires_at > ? LIMIT 1"
+        values = (node, self._clock.now() // 1000)
+        return self._tables.read_now(lambda tables: tables.execute(asked, values).fetchone()) is not None
 
     def revoke(self, id: str) -> None:
         """Revokes a token and every token derived from it, or, by the id of an issuer, all tokens of that issuer."""
-        with self._writing() as file:
-            file.execute("INSERT OR IGNORE INTO revoked VALUES (?, ?)", (id, self._clock.now()))
+        noted = "INSERT INTO token_revocation VALUES (?, ?) ON CONFLICT DO NOTHING"
+        self._tables.write_now(lambda tables: tables.execute(noted, (id, self._clock.now())), alone=False)
 
     def any_revoked(self, ids: Sequence[str]) -> bool:
-        marks = ", ".join("?" * len(ids))
-        with self._reading() as file:
-            return file.execute(f"SELECT 1 FROM revoked WHERE id IN ({marks}) LIMIT 1", ids).fetchone() is not None
+        return self._tables.read_now(lambda tables: _any_revoked(tables, ids))
 
     def calls(self, id: str) -> int:
-        with self._reading() as file:
-            row = file.execute("SELECT calls FROM used WHERE id = ?", (id,)).fetchone()
-        return 0 if row is None else int(row[0])
+        return self._tables.read_now(lambda tables: _calls(tables, id))
 
     def count(self, limits: Mapping[str, int], until: int) -> bool:
         """Count one more call for each of these ids, if each stays within its limit; else none of them.
 
         `until` is when the last of them ends, in seconds since 1970: so long they are remembered at least.
         """
-        add = "INSERT INTO used VALUES (?, 1, ?) ON CONFLICT DO UPDATE SET calls = calls + 1, until = max(until, ?)"
-        with self._writing() as file:
-            for id, most in limits.items():
-                file.execute(add, (id, until, until))
-                (calls,) = file.execute("SELECT calls FROM used WHERE id = ?", (id,)).fetchone()
-                if calls > most:
-                    file.execute("ROLLBACK")
-                    return False
+        begin = "INSERT INTO token_use VALUES (?, 1, ?) ON CONFLICT DO NOTHING"
+        add = (
+            "UPDATE token_use SET calls = calls + 1, until = CASE WHEN until < ? THEN ? ELSE until END"
+            " WHERE id = ? AND calls < ?"
+        )
+
+        def work(tables: SqlConnection) -> None:
+            for id, most in sorted(limits.items()):
+                begun = most > 0 and tables.execute(begin, (id, until)).rowcount
+                if not begun and not tables.execute(add, (until, until, id, most)).rowcount:
+                    raise _UsedUp
+
+        try:
+            self._tables.write_now(work, alone=False)
+        except _UsedUp:
+            return False
         return True
 
-    def _entry(self, claims: str) -> IssuedToken:
-        token = _token(claims)
-        ids = [each.id for each in self.chain(token)]
-        return IssuedToken(token, self.calls(token.id), self.any_revoked([*ids, token.issuer]))
 
-    def _prepare(self, patience: float) -> None:
-        self._file.execute("BEGIN")
-        version = self._version()
-        tables = self._file.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        self._file.execute("COMMIT")
-        if version > _FORMAT or (tables and not version):
-            raise sqlite3.DatabaseError("it is another database, or a later handrail made it")
-        retry_while_busy(lambda: self._file.execute("PRAGMA journal_mode = WAL"), patience)
-        self._file.execute("PRAGMA synchronous = FULL")
-        self._file.execute("BEGIN IMMEDIATE")
-        for statement in _TABLES.split(";"):
-            self._file.execute(statement)
-        if (lacks := _LATER.get(self._version())) is not None:
-            self._file.execute(lacks)
-        self._file.execute(f"PRAGMA user_version = {_FORMAT}")
-        self._file.execute("COMMIT")
-
-    def _version(self) -> int:
-        return int(self._file.execute("PRAGMA user_version").fetchone()[0])
-
-    @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        with self._read_lock:
-            try:
-                yield self._reader
-            except sqlite3.Error as error:
-                raise BusError("internal_error", f"the store of tokens cannot be read: {error}") from error
-
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction, short, and whole or not at all."""
-        file = self._file
-        with self._lock:
-            try:
-                file.execute("BEGIN IMMEDIATE")
-                yield file
-                if file.in_transaction:
-                    file.execute("COMMIT")
-            except sqlite3.Error as error:
-                raise BusError("internal_error", f"the store of tokens cannot be written: {error}") from error
-            finally:
-                if file.in_transaction:
-                    file.execute("ROLLBACK")
+class _UsedUp(Exception):
+    """A limit is reached; what was counted in the same transaction is not."""
 
 
-def _connected(path: Path | None, patience: float) -> sqlite3.Connection:
-    name = ":memory:" if path is None else path
-    return sqlite3.connect(name, timeout=patience, isolation_level=None, check_same_thread=False)
+def _entry(tables: SqlConnection, token: CapabilityToken) -> IssuedToken:
+    ids = [each.id for each in _chain(tables, token)]
+    return IssuedToken(token, _calls(tables, token.id), _any_revoked(tables, [*ids, token.issuer]))
+
+
+def _chain(tables: SqlConnection, token: CapabilityToken) -> list[CapabilityToken]:
+    found = [token]
+    while (above := found[-1].parent) is not None and len(found) < _DEEPEST:
+        parent = _found(tables, above)
+        if parent is None or parent.issuer != token.issuer:
+            break
+        found.append(parent)
+    return found
+
+
+def _found(tables: SqlConnection, id: str) -> CapabilityToken | None:
+    row = tables.execute("SELECT claims FROM token WHERE id = ?", (id,)).fetchone()
+    return None if row is None else _token(row[0])
+
+
+def _any_revoked(tables: SqlConnection, ids: Sequence[str]) -> bool:
+    marks = ", ".join("?" * len(ids))
+    return tables.execute(f"SELECT 1 FROM token_revocation WHERE id IN ({marks}) LIMIT 1", ids).fetchone() is not None
+
+
+def _calls(tables: SqlConnection, id: str) -> int:
+    row = tables.execute("SELECT calls FROM token_use WHERE id = ?", (id,)).fetchone()
+    return 0 if row is None else int(row[0])
 
 
 def _token(claims: str) -> CapabilityToken:

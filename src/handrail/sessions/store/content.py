@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from handrail.core.durable_files import make_folder, write_atomically
 from handrail.core.errors import HandrailError
-from handrail.core.keyfile import sync_folder
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-_UNFINISHED = ".part"
 
 
 class ContentError(HandrailError):
@@ -64,28 +62,3 @@ class ContentFolder:
         if not _DIGEST.fullmatch(digest):
             raise ContentError(f"{digest!r} is not a SHA-256 in hexadecimal digits")
         return self._folder / digest[:2] / digest
-
-
-def write_atomically(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Under this name there is the old file or the new one, whenever the machine stops."""
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}{_UNFINISHED}")
-    try:
-        with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            os.fchmod(file.fileno(), mode)
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)
-
-
-def make_folder(folder: Path, mode: int = 0o700) -> None:
-    """Have a folder, with all those above it, that is still there when the machine has stopped."""
-    if folder.is_dir():
-        return
-    make_folder(folder.parent, 0o777)
-    folder.mkdir(mode, exist_ok=True)
-    sync_folder(folder.parent)

@@ -24,13 +24,14 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from handrail.core.durable_files import make_folder, write_atomically
 from handrail.core.errors import UsageError
 from handrail.core.ids import NewId, new_id
 from handrail.core.keyfile import sync_folder
 from handrail.core.messages import Conversation, InvocationMessage, Message, ResultMessage, UserMessage
 from handrail.core.ports import Clock, SystemClock
 from handrail.sessions.store import metadata
-from handrail.sessions.store.content import ContentError, ContentFolder, make_folder, write_atomically
+from handrail.sessions.store.content import ContentError, ContentFolder
 from handrail.sessions.store.message_lines import Get, digests, pack_message, unpack_message
 from handrail.sessions.store.metadata import ConversationChoices, ConversationMetadata
 

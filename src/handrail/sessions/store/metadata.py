@@ -16,7 +16,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from handrail.sessions.store.content import ContentError, write_atomically
+from handrail.core.durable_files import write_atomically
+from handrail.sessions.store.content import ContentError
 
 FORMAT = 1
 

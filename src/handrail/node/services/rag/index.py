@@ -14,25 +14,38 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from handrail.core.ports import Embedder
-from handrail.node.services.database import Database
 from handrail.node.services.languages import is_small_word
 from handrail.node.services.rag.chunks import DocumentChunk
 from handrail.node.services.rag.vector_matrices import VectorMatrices
+from handrail.state.schema import Migration
+from handrail.state.sql import StoreTables
+from handrail.state.sqlite_database import SqliteDatabase
 
-_TABLES = """
-CREATE TABLE IF NOT EXISTS corpus (name TEXT PRIMARY KEY, generation INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS document (
-    id INTEGER PRIMARY KEY, corpus TEXT NOT NULL REFERENCES corpus, source TEXT NOT NULL, cid TEXT NOT NULL,
-    title TEXT NOT NULL, language TEXT, year INTEGER, size INTEGER NOT NULL, embedder TEXT,
-    UNIQUE (corpus, source)
-);
-CREATE TABLE IF NOT EXISTS chunk (
-    id INTEGER PRIMARY KEY, document INTEGER NOT NULL REFERENCES document ON DELETE CASCADE,
-    number INTEGER NOT NULL, page INTEGER, text TEXT NOT NULL, vector BLOB
-);
-CREATE INDEX IF NOT EXISTS chunk_document ON chunk (document);
-CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5 (text, title, tokenize = 'unicode61 remove_diacritics 2')
-"""
+TABLES = StoreTables(
+    "rag",
+    sqlite=(
+        Migration(
+            "0.1.0",
+            """
+            CREATE TABLE corpus (name TEXT PRIMARY KEY, generation INTEGER NOT NULL);
+            CREATE TABLE document (
+                id INTEGER PRIMARY KEY, corpus TEXT NOT NULL REFERENCES corpus, source TEXT NOT NULL, cid TEXT NOT NULL,
+                title TEXT NOT NULL, language TEXT, year INTEGER, size INTEGER NOT NULL, embedder TEXT,
+                UNIQUE (corpus, source)
+            );
+            CREATE TABLE chunk (
+                id INTEGER PRIMARY KEY, document INTEGER NOT NULL REFERENCES document ON DELETE CASCADE,
+                number INTEGER NOT NULL, page INTEGER, text TEXT NOT NULL, vector BLOB
+            );
+            CREATE INDEX chunk_document ON chunk (document);
+            CREATE VIRTUAL TABLE words USING fts5 (text, title, tokenize = 'unicode61 remove_diacritics 2')
+            """,
+        ),
+        Migration("0.1.0", "DROP TABLE IF EXISTS kind"),
+    ),
+    postgres=(),
+)
+"""An index is made of documents that are elsewhere, and searched by what only SQLite has: each replica has its own."""
 _WORD = re.compile(r"\w+")
 _MOST_WORDS = 64
 _POOL = 100
@@ -90,7 +103,7 @@ class DocumentIndex:
     """
 
     def __init__(self, path: Path | None, embedder: Embedder | None, *, floor: float = 0.15) -> None:
-        self._database = Database(path, _TABLES, kind="rag")
+        self._database = SqliteDatabase(path, TABLES)
         self._embedder = embedder
         self._vectors = None if embedder is None else VectorMatrices(floor)
 
