@@ -44,6 +44,12 @@ _MOST_SAVED = 16
 """Conversations kept in memory, so that adding to one does not read it again; the one used longest ago goes first."""
 
 
+def check_conversation_id(id: str) -> None:
+    """Refuse, with a `UsageError`, an id that cannot name a folder; it may come to one."""
+    if not _ID.fullmatch(id) or id.endswith(_DELETED):
+        raise UsageError(f"conversation id {id!r} cannot name a folder; take A-Z a-z 0-9 _ . - only")
+
+
 class ConversationMatch(Struct, frozen=True):
     """A place where a text occurs."""
 
@@ -202,7 +208,7 @@ class ConversationStore:
         size = self._add(folder, said, known) if known is not None and adds else self._rewrite(folder, said, about)
         about = replace(
             about,
-            title=(about.title or _first_words(conversation)) if title is None else _valid(title),
+            title=(about.title or first_words(conversation)) if title is None else valid_title(title),
             updated=now,
             messages=len(said),
             bytes=size,
@@ -294,8 +300,7 @@ class ConversationStore:
         return tuple(sorted(path.parent.name for path in found if path.parent.suffix != _DELETED))
 
     def _place(self, id: str) -> Path:
-        if not _ID.fullmatch(id) or id.endswith(_DELETED):
-            raise UsageError(f"conversation id {id!r} cannot name a folder; take A-Z a-z 0-9 _ . - only")
+        check_conversation_id(id)
         return self._folder / "conversations" / id
 
     @contextmanager
@@ -324,13 +329,13 @@ def _referred(lines: tuple[bytes, ...]) -> Iterator[str]:
     return (digest for line in lines for digest in digests(line))
 
 
-def _first_words(conversation: Conversation) -> str:
+def first_words(conversation: Conversation) -> str:
     said = (message.text for message in conversation.messages if isinstance(message, UserMessage))
-    line = " ".join(_valid(next(said, "")).split())
+    line = " ".join(valid_title(next(said, "")).split())
     return line if len(line) <= _TITLE else line[: _TITLE - 1] + "…"
 
 
-def _valid(text: str) -> str:
+def valid_title(text: str) -> str:
     """A title is for people: what is no character becomes a question mark."""
     return text.encode("utf-8", "replace").decode()
 
