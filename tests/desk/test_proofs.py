@@ -175,7 +175,7 @@ async def test_a_history_that_was_rewritten_whole_does_not_fit_what_the_journal_
     connection.close()
 
     with pytest.raises(BrokenProof, match="checkpoint"):
-        await ProofViews(JournalIndex(house.journal)).run("run_1")
+        await ProofViews(JournalIndex(house.journal), ConversationStore(house.journal.parent)).run("run_1")
 
 
 async def test_long_bodies_come_when_they_are_asked_for(house: ViewsFolder) -> None:

@@ -79,7 +79,9 @@ async def test_the_record_says_what_the_service_ran(tmp_path: Path) -> None:
         id = await desk.begin()
         await desk.say(id, "go on")
         await over(desk, id)
-        page = await ProofViews(JournalIndex(parlour.folder / ".handrail" / "journal.db")).run(id)
+        page = await ProofViews(
+            JournalIndex(parlour.folder / ".handrail" / "journal.db"), ConversationStore(parlour.folder / ".handrail")
+        ).run(id)
 
     (said,) = [entry.says for entry in page.entries if entry.type == "reply.given"]
     assert said.endswith("; the service ran web_search; 1 citation; 1 file")

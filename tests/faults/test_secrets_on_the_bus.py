@@ -25,7 +25,8 @@ from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
 
 from handrail import tool
-from handrail.app.network_node import KEY, NetworkNode
+from handrail.app.network_node import NetworkNode
+from handrail.app.node_state import KEY
 from handrail.core.errors import BusError, ToolError
 from handrail.core.redact import Secret
 from handrail.node.bus.descriptor import CapabilityDescriptor

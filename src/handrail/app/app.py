@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from handrail.app.node_state import NodeState, state_of
 from handrail.app.loaded_groups import Beside, LoadedGroups, Sets
 from handrail.app.person import Person
 from handrail.app.tool_groups import AppMcpServer, GroupContext, ServedClients, ToolGroup, load_groups
@@ -115,6 +116,7 @@ class App:
         node: LoadedGroups,
         executor: Executor,
         journal: SqliteJournal,
+        state: NodeState,
         spill: Spill,
         approving: _AppApprover,
         person: Person,
@@ -123,6 +125,8 @@ class App:
     ) -> None:
         self.executor = executor
         self.journal = journal
+        self.state = state
+        """Where everything else is kept that the node must not lose."""
         self.spill = spill
         """Where long outputs are kept."""
         self.listeners: list[Callable[[], None]] = []
@@ -280,6 +284,7 @@ async def open_app(
         UsageError: Something in the configuration, or wanted beside it, cannot be had.
         McpError: A server that is required cannot be had.
         JournalError: The journal cannot be opened.
+        StateError: The state that replicas share cannot be used.
     """
     person = person or Person()
     webhooks: list[ApprovalWebhook] = []
@@ -291,6 +296,9 @@ async def open_app(
     async with AsyncExitStack() as stack:
         _make_folder(journal)
         opened = await stack.enter_async_context(await SqliteJournal.open(journal))
+        state = await asyncio.to_thread(state_of, config, journal)
+        if state.database is not None:
+            stack.push_async_callback(asyncio.to_thread, state.database.close)
         if config.approvals.webhook is not None:
             webhooks.append(_webhook(config, journal))
             stack.push_async_callback(webhooks[0].aclose)
@@ -302,7 +310,7 @@ async def open_app(
         executor = await stack.enter_async_context(_executor(config, tools, approving, opened, spill))
         approving.begin(executor)
         approving.renew(config, executor.runs.tools_in_use)
-        apps.append(App(node, executor, opened, spill, approving, person, tools, adjust))
+        apps.append(App(node, executor, opened, state, spill, approving, person, tools, adjust))
         yield apps[0]
 
 

@@ -33,7 +33,7 @@ from handrail.core.messages import Conversation
 from handrail.core.tasks import run_to_completion
 from handrail.mcp.server.client_approver import FORM, ClientApprover, decision_from_form, question_text
 from handrail.mcp.server.client_questions import KEY, ClientAsk
-from handrail.sessions.store.conversations import ConversationStore
+from handrail.sessions.store.port import Conversations
 from handrail.tools.masking import masked_messages
 from handrail.tools.registry import RegisteredTools
 from handrail.tools.tool import Tool
@@ -130,7 +130,7 @@ class ConverseTool:
         app, llm = self._app, self._llm
         if app is None or llm is None:
             raise ToolError("NOT_READY", "the node is still starting; try again")
-        store = ConversationStore(app.journal.path.parent)
+        store = await asyncio.to_thread(app.state.conversations)
         principal = invocation.context.principal.id
         id = invocation.arguments.get("conversation") or f"{owner_prefix(principal)}{self._new_id('conversation')}"
         if not owns_conversation(principal, id):
@@ -144,7 +144,7 @@ class ConverseTool:
             self._busy.discard(id)
 
     async def _turn(
-        self, app: App, llm: LLM, store: ConversationStore, id: str, invocation: Invocation
+        self, app: App, llm: LLM, store: Conversations, id: str, invocation: Invocation
     ) -> dict[str, Any]:
         conversation = await self._begun(store, invocation.arguments.get("conversation"))
         conversation = conversation.say(invocation.arguments["message"], at=app.executor.runs.now())
@@ -185,7 +185,7 @@ class ConverseTool:
         principal = Principal(above.principal.id, lent)
         return Context(run=run, principal=principal, deadline=above.deadline, depth=above.depth + 1)
 
-    async def _begun(self, store: ConversationStore, id: str | None) -> Conversation:
+    async def _begun(self, store: Conversations, id: str | None) -> Conversation:
         if id is None:
             return Conversation().supervised(self._settings.system) if self._settings.system else Conversation()
         try:
@@ -202,7 +202,7 @@ def _unknown(id: str) -> ToolError:
     return ToolError("NO_CONVERSATION", f"there is no conversation {id!r}; leave it out to begin one")
 
 
-async def _ended(app: App, store: ConversationStore, id: str, conversation: Conversation, run: str) -> None:
+async def _ended(app: App, store: Conversations, id: str, conversation: Conversation, run: str) -> None:
     masked = Conversation(masked_messages(conversation.messages, app.executor.runs.tools_of(run)))
     try:
         await asyncio.to_thread(store.save, id, masked)

@@ -32,7 +32,7 @@ from handrail.journal.auditing import export_run
 from handrail.journal.journal import SqliteJournal
 from handrail.journal.reader import JournalReader
 from handrail.mcp.values import RemoteResource, ResourceBody
-from handrail.sessions.store.conversations import ConversationStore
+from handrail.sessions.store.port import Conversations
 
 _MARKED = re.compile(r"of-[0-9a-f]{16}\.")
 
@@ -75,8 +75,8 @@ _MOST = 1_000
 class ConversationResources:
     """Saved conversations as text, `conversation://<id>`."""
 
-    def __init__(self, folder: Path, asking: CurrentCaller) -> None:
-        self._store = ConversationStore(folder)
+    def __init__(self, store: Conversations, asking: CurrentCaller) -> None:
+        self._store = store
         self._asking = asking
 
     async def list(self) -> Sequence[RemoteResource]:

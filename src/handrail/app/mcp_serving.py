@@ -168,7 +168,7 @@ def _principal(app: App, converse: str | None, asking: CurrentCaller) -> Callabl
 def _sources(app: App, settings: ServeSettings, asking: CurrentCaller) -> tuple[ResourceSource, ...]:
     found: list[ResourceSource] = [FolderSource(name, folder) for name, folder in settings.corpora.items()]
     if settings.conversations:
-        found.append(ConversationResources(app.journal.path.parent, asking))
+        found.append(ConversationResources(app.state.conversations(), asking))
     if settings.proofs:
         found.append(ProofResources(app.journal, asking))
     return tuple(found)

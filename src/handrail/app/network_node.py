@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from handrail.node.nats.link import NatsLink
     from handrail.node.server.node import NodeServer
 
-KEY, TOKENS = "identity.key", "tokens.db"
-"""Beside the journal."""
 WORDLLAMA = "wordllama"
 """The name by which clients ask for the node's embedder."""
 SESSION_TTL = 24 * 3_600
@@ -211,15 +209,15 @@ async def open_node(
         app = await stack.enter_async_context(
             open_app(config, journal, wanted, ask, person, beside=on_bus.beside(config), adjust=adjust)
         )
-        identity = Identity.load_or_create(config.node.identity or journal.parent / KEY)
-        store = TokenStore(journal.parent / TOKENS)
+        identity = await asyncio.to_thread(app.state.identity, config)
+        store = await asyncio.to_thread(app.state.tokens)
         stack.callback(store.close)
         admission = admission_of(config.node, identity.node_id, store)
         bus = on_bus.bus = _bus(config, app, identity, admission)
         models = LentModels(config)
         stack.push_async_callback(models.aclose)
         await stack.enter_async_context(bus)
-        makers = ServiceMaker(config, bus, folder=journal.parent, models=models, stack=stack, environ=environ)
+        makers = ServiceMaker(config, bus, state=app.state, models=models, stack=stack, environ=environ)
         for service in makers.all(identity, store):
             bus.register_service(service)
         offered = OfferedTools(bus, app)

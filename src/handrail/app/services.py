@@ -6,10 +6,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from handrail.app.app import cancel_and_wait
+from handrail.app.node_state import NodeState
 from handrail.app.models import model_names, open_model, settings_of
 from handrail.config.values import Config
 from handrail.config.variables import secret_variable
@@ -87,7 +87,7 @@ class ServiceMaker:
         config: Config,
         bus: CapabilityBus,
         *,
-        folder: Path,
+        state: NodeState,
         models: LentModels,
         stack: AsyncExitStack,
         environ: Mapping[str, str] | os._Environ[str],
@@ -95,7 +95,8 @@ class ServiceMaker:
         self._config = config
         self._settings = config.services
         self._bus = bus
-        self._folder = config.services.folder or folder
+        self._state = state
+        self._folder = config.services.folder or state.folder
         self._models = models
         self._stack = stack
         self._environ = environ
@@ -107,7 +108,7 @@ class ServiceMaker:
         if has("llm"):
             most = self._config.limits.iterations
             yield LlmService(self._models.model, default=self._models.names[0], max_iterations=most)
-        blobs = BlobStore(self._folder / "blobs")
+        blobs = BlobStore(self._state.file("blobs", self._folder))
         self._stack.callback(blobs.close)
         if has("blobs"):
             yield BlobService(blobs)
@@ -118,7 +119,7 @@ class ServiceMaker:
         if has("trans"):
             yield self._trans()
         if has("market") or has("chat"):
-            log = EventLog(self._folder / "events.db")
+            log = EventLog(self._state.file("events.db", self._folder))
             self._stack.callback(log.close)
             if has("market"):
                 yield MarketService(log, node_id=identity.node_id)

@@ -6,8 +6,7 @@ from handrail.cli import text
 from handrail.cli.lazy_groups import cli_command, lazy_group
 from handrail.cli.output.view import answer, tell
 from handrail.cli.run_options import CliSetup, configured
-from handrail.cli.token.key_files import identity, key_file
-from handrail.node.tokens.identity import Identity
+from handrail.cli.token.key_files import identity, key_place, new_identity
 
 
 @lazy_group(
@@ -32,7 +31,7 @@ def command() -> None:
 def show(setup: CliSetup) -> None:
     """Show the id of this node: ed25519: and its public key. Give it to whoever shall trust it."""
     node_id = identity(setup).node_id
-    if setup.view.wrote_json({"node_id": node_id, "key": str(key_file(setup))}):
+    if setup.view.wrote_json({"node_id": node_id, "key": key_place(setup)}):
         return
     answer(node_id)
     tell('Others trust it by it: under [node.trust] they write "ed25519:…" = "member"')
@@ -43,12 +42,12 @@ def show(setup: CliSetup) -> None:
 def new(setup: CliSetup) -> None:
     """Make the key of this node, in a file that only you can read. A key that is there is never replaced.
 
-    It is .handrail/identity.key beside the journal, or what identity = "…" under [node] says. Keep a copy where you
-    keep passwords: without it nobody is this node, and with it anybody is.
+    It is .handrail/identity.key beside the journal, or what identity = "…" under [node] says; without the latter,
+    replicas with a [state] in PostgreSQL share one there. Keep a copy where you keep passwords: without it nobody is
+    this node, and with it anybody is.
     """
-    path = key_file(setup)
-    node_id = Identity.create(path).node_id
-    if setup.view.wrote_json({"node_id": node_id, "key": str(path)}):
+    node_id = new_identity(setup).node_id
+    if setup.view.wrote_json({"node_id": node_id, "key": key_place(setup)}):
         return
     answer(node_id)
-    tell(f"Its key is in {text.printable(str(path))}; only you can read it, and nobody else should")
+    tell(f"Its key is in {text.printable(key_place(setup))}; only you can read it, and nobody else should")

@@ -30,7 +30,7 @@ from handrail.config.values import Config
 from handrail.core.errors import MissingExtra, UsageError
 from handrail.mcp.values import Endpoint
 from handrail.run.history import conversation_of
-from handrail.sessions.store.conversations import ConversationStore
+from handrail.app.node_state import opened_state
 
 if TYPE_CHECKING:
     from handrail.desk.tui.app import TuiApp
@@ -105,14 +105,15 @@ def _known(setup: CliSetup, run: str) -> str:
     Raises:
         UsageError: There is none, or several.
     """
-    store = ConversationStore(setup.journal.parent)
-    kept = store.list() if setup.journal.exists() else ()
-    fits = [about.id for about in kept if about.id.startswith(run)]
-    if len(fits) == 1 or run in fits:
-        return run if run in fits else fits[0]
-    run, events = read_run_record(setup.view, run)
-    store.save(run, conversation_of(events))
-    return run
+    with opened_state(setup.config, setup.journal) as state:
+        store = state.conversations()
+        kept = store.list() if state.database is not None or setup.journal.exists() else ()
+        fits = [about.id for about in kept if about.id.startswith(run)]
+        if len(fits) == 1 or run in fits:
+            return run if run in fits else fits[0]
+        run, events = read_run_record(setup.view, run)
+        store.save(run, conversation_of(events))
+        return run
 
 
 class _NoticeRelay:

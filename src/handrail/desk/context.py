@@ -14,7 +14,7 @@ from handrail.core.ports import Clock
 from handrail.desk.feed import DeskNews
 from handrail.desk.questions import PendingQuestions
 from handrail.run.single_run import OnWait
-from handrail.sessions.store.conversations import ConversationStore
+from handrail.sessions.store.port import Conversations
 
 if TYPE_CHECKING:
     from handrail.sessions.llm import LLM
@@ -77,7 +77,7 @@ class DeskContext:
 
     app: App
     asking: PendingQuestions
-    store: ConversationStore
+    store: Conversations
     models: DeskModels
     news: DeskNews
     clock: Clock

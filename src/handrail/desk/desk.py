@@ -43,7 +43,6 @@ from handrail.desk.values import (
 )
 from handrail.desk.waiting_questions import WaitingQuestions
 from handrail.sessions.llm import LLM
-from handrail.sessions.store.conversations import ConversationStore
 from handrail.sessions.store.metadata import ConversationChoices, ConversationMetadata
 
 __all__ = ["Decision", "Desk"]
@@ -74,7 +73,7 @@ class Desk:
         self.news = DeskNews()
         self._elsewhere = WaitingQuestions(app.journal.path, asking, self.news, clock)
         self.trials = ToolTrials(app, asking, self.news, new_id)
-        self._store = ConversationStore(app.journal.path.parent, clock=clock, new_id=new_id)
+        self._store = app.state.conversations(clock=clock, new_id=new_id)
         self._models = DeskModels()
         self._talks = OpenConversations(
             DeskContext(app, asking, self._store, self._models, self.news, clock, new_id, terms)

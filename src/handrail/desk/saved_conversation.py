@@ -12,7 +12,7 @@ from handrail.core.messages import Conversation, Message
 from handrail.core.tasks import run_to_completion
 from handrail.desk.values import ConversationSummary, State
 from handrail.sessions.store.content import ContentError
-from handrail.sessions.store.conversations import ConversationStore
+from handrail.sessions.store.port import Conversations
 from handrail.sessions.store.metadata import ConversationChoices, ConversationMetadata
 
 Now = Callable[[], tuple[Conversation, ConversationChoices]]
@@ -22,7 +22,7 @@ _TITLE = 200
 
 class SavedConversation:
     def __init__(
-        self, store: ConversationStore, about: ConversationMetadata, conversation: Conversation, *, is_kept: bool
+        self, store: Conversations, about: ConversationMetadata, conversation: Conversation, *, is_kept: bool
     ) -> None:
         self.about = about
         """As it was last saved."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import logging
 import os
@@ -14,7 +15,7 @@ from typing import Any
 import click
 
 from handrail.cli.run_options import CliSetup, configured, nats_option
-from handrail.cli.token.key_files import key_file
+from handrail.app.node_state import opened_state
 from handrail.core.errors import BusError, UsageError
 from handrail.node.bus.interfaces import Bus
 from handrail.node.bus.wire_codes import WIRE
@@ -52,11 +53,11 @@ class BusConnectionOptions:
     async def _nats(self) -> AsyncIterator[Bus]:
         from handrail.node.nats.bus import NatsBus
         from handrail.node.nats.tls import tls_options
-        from handrail.node.tokens.identity import Identity
 
         # What goes wrong on the way is told once, by the call that fails of it.
         logging.getLogger("handrail.node.nats").addHandler(logging.NullHandler())
-        identity = Identity.load_or_create(key_file(self.setup))
+        with opened_state(self.setup.config, self.setup.journal) as state:
+            identity = await asyncio.to_thread(state.identity, self.setup.config)
         node = self.setup.config.node
         options = tls_options(node.nats_cert, node.nats_key, node.nats_ca)
         nats = NatsBus(self.nats, community=node.community, token=self.token, identity=identity, options=options)

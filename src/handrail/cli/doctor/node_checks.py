@@ -47,7 +47,7 @@ def check_network(config: Config, journal: Path, environ: Mapping[str, str] = os
 
 
 def _identity(config: Config, journal: Path) -> Iterator[DoctorCheck]:
-    from handrail.app.network_node import KEY
+    from handrail.app.node_state import KEY
     from handrail.node.tokens.identity import Identity
 
     path = config.node.identity or journal.parent / KEY
@@ -61,7 +61,7 @@ def _identity(config: Config, journal: Path) -> Iterator[DoctorCheck]:
 
 
 def _tokens(journal: Path) -> Iterator[DoctorCheck]:
-    from handrail.app.network_node import TOKENS
+    from handrail.app.node_state import TOKENS
     from handrail.node.tokens.token_store import TokenStore
 
     path = journal.parent / TOKENS

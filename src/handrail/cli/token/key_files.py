@@ -1,4 +1,4 @@
-"""Where the key of this node and its tokens are: beside the journal, unless the configuration says otherwise."""
+"""The key of this node and its tokens: beside the journal, unless the configuration says otherwise."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from handrail.app.network_node import KEY, TOKENS
+from handrail.app.node_state import KEY, opened_state
 from handrail.cli.run_options import CliSetup
 from handrail.core.errors import UsageError
 from handrail.core.redact import Secret
@@ -21,15 +21,32 @@ def key_file(setup: CliSetup) -> Path:
     return setup.config.node.identity or setup.journal.parent / KEY
 
 
+def key_place(setup: CliSetup) -> str:
+    """Where the key of this node is, for people."""
+    url = setup.config.state.url
+    return str(key_file(setup)) if url is None or setup.config.node.identity is not None else str(url)
+
+
+def new_identity(setup: CliSetup) -> Identity:
+    """The key of this node, made now; a `UsageError` says that there is one."""
+    if setup.config.state.url is None or setup.config.node.identity is not None:
+        return Identity.create(key_file(setup))
+    with opened_state(setup.config, setup.journal) as state:
+        if state.has_identity(setup.config):
+            raise UsageError(f"there is a key at {key_place(setup)} already; it is never replaced")
+        return state.identity(setup.config)
+
+
 def identity(setup: CliSetup) -> Identity:
     """The identity of this node; a `UsageError` says how to make one where there is none."""
-    return Identity.load(key_file(setup))
+    with opened_state(setup.config, setup.journal) as state:
+        return state.identity(setup.config, create=False)
 
 
 @contextmanager
 def tokens(setup: CliSetup) -> Iterator[TokenStore]:
     """The tokens that this node issued, until the block ends."""
-    with closing(TokenStore(setup.journal.parent / TOKENS)) as store:
+    with opened_state(setup.config, setup.journal) as state, closing(state.tokens()) as store:
         yield store
 
 

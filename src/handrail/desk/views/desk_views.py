@@ -17,5 +17,5 @@ class DeskViews:
     def __init__(self, app: App, *, writable: bool = False, home: Path | None = None) -> None:
         record = JournalIndex(app.journal.path)
         self.tools = ToolViews(app, record)
-        self.proofs = ProofViews(record)
+        self.proofs = ProofViews(record, app.state.conversations())
         self.settings = SettingsView(app, writable=writable, home=home)

@@ -37,7 +37,7 @@ from handrail.journal.auditing import export_run, prove
 from handrail.journal.entry import decode_event
 from handrail.journal.reader import JournalRow
 from handrail.sessions.store.content import ContentError
-from handrail.sessions.store.conversations import ConversationStore
+from handrail.sessions.store.port import Conversations
 
 PAGE = 200
 """Runs, or entries of a run, that are told at once at most."""
@@ -63,9 +63,9 @@ class EntryBody(Struct, frozen=True):
 
 
 class ProofViews:
-    def __init__(self, record: JournalIndex) -> None:
+    def __init__(self, record: JournalIndex, store: Conversations) -> None:
         self._record = record
-        self._store = ConversationStore(record.path.parent)
+        self._store = store
 
     async def runs(self, before: str | None = None, limit: int = 50, search: str = "") -> RunList:
         """The newest first; those that began before a run; those whose id, title, state or tools hold these words."""

@@ -59,7 +59,7 @@ class Identity:
         identity = cls.new(random)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            made = create_key(path, f"{_PRIVATE}{to_base64(identity.seed)}\n")
+            made = create_key(path, identity.text)
         except OSError as error:
             raise UsageError(f"cannot make the key file {str(path)!r}: {error.strerror}") from error
         if not made:
@@ -83,10 +83,19 @@ class Identity:
             raise UsageError(f"there is no key at {str(path)!r}; make one with: handrail identity new") from error
         except OSError as error:
             raise UsageError(f"cannot use the key file {str(path)!r}: {error.strerror}") from error
+        return cls.parse(text, f"the file {str(path)!r}")
+
+    @classmethod
+    def parse(cls, text: str, where: str = "the shared state") -> Identity:
+        """The identity whose key is this text.
+
+        Raises:
+            UsageError: It is no key.
+        """
         # No cause in the chain: it could show a piece of the key.
         seed = from_base64(text.removeprefix(_PRIVATE).rstrip("\n")) if text.startswith(_PRIVATE) else None
         if seed is None or len(seed) != 32:
-            raise UsageError(f"the file {str(path)!r} holds no usable key; restore it from a copy, or make a new one")
+            raise UsageError(f"{where} holds no usable key; restore it from a copy, or make a new one")
         return cls.from_seed(seed)
 
     @classmethod
@@ -99,6 +108,11 @@ class Identity:
                 if not path.exists():
                     raise
         return cls.load(path)
+
+    @property
+    def text(self) -> str:
+        """The key as it stands in a file; whoever has it can sign."""
+        return f"{_PRIVATE}{to_base64(self.seed)}\n"
 
     @property
     def seed(self) -> bytes:
