@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from handrail.app.node_state import NodeState, state_of
 from handrail.app.loaded_groups import Beside, LoadedGroups, Sets
+from handrail.app.node_state import NodeState, state_of
 from handrail.app.person import Person
 from handrail.app.tool_groups import AppMcpServer, GroupContext, ServedClients, ToolGroup, load_groups
 from handrail.config.approvals import CurrentRules

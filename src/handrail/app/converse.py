@@ -143,9 +143,7 @@ class ConverseTool:
         finally:
             self._busy.discard(id)
 
-    async def _turn(
-        self, app: App, llm: LLM, store: Conversations, id: str, invocation: Invocation
-    ) -> dict[str, Any]:
+    async def _turn(self, app: App, llm: LLM, store: Conversations, id: str, invocation: Invocation) -> dict[str, Any]:
         conversation = await self._begun(store, invocation.arguments.get("conversation"))
         conversation = conversation.say(invocation.arguments["message"], at=app.executor.runs.now())
         above, run = invocation.context, self._new_id("run")

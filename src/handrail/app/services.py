@@ -9,8 +9,8 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 from handrail.app.app import cancel_and_wait
-from handrail.app.node_state import NodeState
 from handrail.app.models import model_names, open_model, settings_of
+from handrail.app.node_state import NodeState
 from handrail.config.values import Config
 from handrail.config.variables import secret_variable
 from handrail.core.errors import HandrailError, MissingExtra, UsageError

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from handrail.app import Person, settings_of
+from handrail.app.node_state import opened_state
 from handrail.cli import complete
 from handrail.cli.lazy_groups import cli_command
 from handrail.cli.resume import read_run_record
@@ -30,7 +31,6 @@ from handrail.config.values import Config
 from handrail.core.errors import MissingExtra, UsageError
 from handrail.mcp.values import Endpoint
 from handrail.run.history import conversation_of
-from handrail.app.node_state import opened_state
 
 if TYPE_CHECKING:
     from handrail.desk.tui.app import TuiApp

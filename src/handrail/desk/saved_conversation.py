@@ -12,8 +12,8 @@ from handrail.core.messages import Conversation, Message
 from handrail.core.tasks import run_to_completion
 from handrail.desk.values import ConversationSummary, State
 from handrail.sessions.store.content import ContentError
-from handrail.sessions.store.port import Conversations
 from handrail.sessions.store.metadata import ConversationChoices, ConversationMetadata
+from handrail.sessions.store.port import Conversations
 
 Now = Callable[[], tuple[Conversation, ConversationChoices]]
 Masked = Callable[[Iterable[Message]], tuple[Message, ...]]

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from handrail.core.errors import BusError, StateError, StateUnavailable
+from handrail.core.errors import BusError, Outcome, StateError, StateUnavailable
 from handrail.state.database import StateDatabase
 from handrail.state.sql import SqlCursor, StoreTables, Work
 
@@ -66,7 +66,7 @@ class PostgresTables:
         try:
             yield
         except StateUnavailable as error:
-            outcome = "in_doubt" if error.may_be_written else "failed"
+            outcome: Outcome = "in_doubt" if error.may_be_written else "failed"
             raise BusError(
                 "internal_error", f"the {self._store} of this node: {error}", outcome=outcome, retry_after_ms=1000
             ) from error
@@ -87,7 +87,7 @@ class PostgresConnection:
     def execute(self, statement: str, values: Sequence[Any] = ()) -> SqlCursor:
         if any(isinstance(each, str) and "\0" in each for each in values):
             raise BusError("bad_request", "a text has a NUL character, and cannot be kept")
-        return self._connection.execute(_translated(statement), values)  # type: ignore[call-overload, no-any-return]
+        return self._connection.execute(_translated(statement), values)
 
 
 @lru_cache(1_024)

@@ -14,8 +14,8 @@ from typing import Any
 
 import click
 
-from handrail.cli.run_options import CliSetup, configured, nats_option
 from handrail.app.node_state import opened_state
+from handrail.cli.run_options import CliSetup, configured, nats_option
 from handrail.core.errors import BusError, UsageError
 from handrail.node.bus.interfaces import Bus
 from handrail.node.bus.wire_codes import WIRE

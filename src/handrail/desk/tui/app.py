@@ -145,7 +145,8 @@ class TuiApp(App[None]):
         self.push_screen(ToolsScreen(self.desk, ToolViews(self.desk.app, self._record)))
 
     def action_proof(self) -> None:
-        self.push_screen(ProofScreen(ProofViews(self._record, self.desk.app.state.conversations()), self.desk.app.journal.path, self.chat.talk))
+        proofs = ProofViews(self._record, self.desk.app.state.conversations())
+        self.push_screen(ProofScreen(proofs, self.desk.app.journal.path, self.chat.talk))
 
     @work(exclusive=True, group="quit")
     async def action_quit(self) -> None:  # type: ignore[override]  # a worker, since it may ask

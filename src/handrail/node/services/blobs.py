@@ -111,9 +111,8 @@ class BlobStore:
         self._most_per_owner = most_per_owner
         self._most_bytes = most_bytes
         self._clock = clock or SystemClock()
-        in_files = isinstance(place, Path)
-        self._database = open_tables(place / "index.sqlite" if in_files else place, TABLES)
-        self._content: _BlobFiles | _BlobRows = _BlobFiles(place) if in_files else _BlobRows(self._database)
+        self._database = open_tables(place / "index.sqlite" if isinstance(place, Path) else place, TABLES)
+        self._content = _BlobFiles(place) if isinstance(place, Path) else _BlobRows(self._database)
 
     async def put(self, data: bytes, media_type: str, owner: str, *, shared: bool = False) -> str:
         """Keep bytes for their owner, or for everybody.

@@ -123,7 +123,7 @@ class SharedConversations:
                 f" WHERE id = %s RETURNING {_COLUMNS}",
                 (renamed.replace("\0", "\ufffd"), now, len(said), _encoded(chosen or about.chosen), id, id),
             ).fetchone()
-            return _metadata(row)
+            return None if row is None else _metadata(row)
 
         about = self._database.write_now(work, serializable=False)
         if about is None:
@@ -226,7 +226,7 @@ def _get_from(contents: dict[str, bytes]) -> Callable[[str], bytes]:
 
 
 def _about(connection: psycopg.Connection, id: str, lock: str = "") -> ConversationMetadata:
-    row = connection.execute(f"SELECT {_COLUMNS} FROM conversation WHERE id = %s{lock}", (id,)).fetchone()  # type: ignore[call-overload]
+    row = connection.execute(f"SELECT {_COLUMNS} FROM conversation WHERE id = %s{lock}", (id,)).fetchone()
     if row is None:
         raise _unknown(id)
     return _metadata(row)

@@ -1,0 +1,149 @@
+"""Two replicas of one node, as processes in folders of their own over one database: each knows what the other does."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from handrail.state.url import StateUrl
+from tests.cli.test_serve import CONFIG, TOOLS, asked, running
+
+REPLIES = """
+[[reply]]
+text = "The tram goes at nine."
+[[reply]]
+text = "And at ten."
+"""
+
+
+class Replica:
+    """A process that serves, and its folder."""
+
+    def __init__(self, folder: Path, url: str, state: str) -> None:
+        self.folder = folder
+        self.url = url
+        self._state = state
+
+    @property
+    def token(self) -> Path:
+        return self.folder / "token"
+
+    def call(self, capability: str, body: dict[str, Any], token: Path | None = None) -> Any:
+        """What it answers; the words of its refusal where it does not."""
+        words = ("call", capability, json.dumps({"input": body}), "--at", self.url, "--token-file")
+        told = asked(self.folder, "bus", *words, str(token or self.token))
+        return json.loads(told.stdout)["output"] if told.exit_code == 0 else told.stderr
+
+    def desk(self, capability: str, body: dict[str, Any], token: Path) -> Any:
+        """What the desk answers, which it does as a page reads it: in a frame."""
+        words = ("call", f"desk.{capability}", json.dumps({"input": body}), "--at", self.url, "--token-file")
+        told = asked(self.folder, "bus", *words, str(token), "--stream")
+        assert told.exit_code == 0, told.stderr
+        return next(frame["data"] for frame in map(json.loads, told.stdout.splitlines()) if frame["event"] == "answer")
+
+    def command(self, *words: str) -> str:
+        """What a command says in its folder."""
+        told = asked(self.folder, *words, HANDRAIL_STATE=self._state)
+        assert told.exit_code == 0, told.stderr
+        return told.stdout
+
+
+@pytest.fixture(scope="module")
+def replicas(postgres_server: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Replica, Replica]]:
+    with ExitStack() as stack:
+        url = stack.enter_context(postgres_server.database())
+        first, second = (stack.enter_context(replica(tmp_path_factory.mktemp(name), url)) for name in ("one", "two"))
+        yield first, second
+
+
+@contextmanager
+def replica(folder: Path, state: str) -> Iterator[Replica]:
+    for name, text in (("tools.py", TOOLS), ("handrail.toml", CONFIG), ("replies.toml", REPLIES)):
+        (folder / name).write_text(text)
+    serve = ("serve", "--listen", "127.0.0.1:0", "--tools", "tools.py", "--token-file", "token")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HANDRAIL_STATE", state)
+        with running(folder, *serve) as (_, said):
+            at = next(line for line in said if line.startswith("Serving at "))
+            yield Replica(folder, at.removeprefix("Serving at "), state)
+
+
+def test_they_are_one_node_and_no_key_lies_in_their_folders(replicas: tuple[Replica, Replica]) -> None:
+    ids = {each.command("identity", "show").strip() for each in replicas}
+
+    assert len(ids) == 1
+    for each in replicas:
+        assert not list(each.folder.rglob("identity.key")) + list(each.folder.rglob("tokens.db"))
+
+
+def test_a_token_of_one_is_good_at_the_other_until_it_is_revoked_anywhere(replicas: tuple[Replica, Replica]) -> None:
+    first, second = replicas
+    token = first.folder / "adds"
+    token.write_text(second.command("token", "issue", "--can", "tool.add@1.*"))
+    (issued,) = [line for line in first.command("token", "list").splitlines() if "tool.add" in line]
+
+    for each in replicas:
+        assert each.call("tool.add", {"a": 1, "b": 2}, token) == {"content": 3}
+        assert "token_scope_insufficient" in each.call("tool.note", {"text": "x"}, token)
+    first.command("token", "revoke", issued.split()[0])
+    for each in replicas:
+        assert "token_revoked" in each.call("tool.add", {"a": 1, "b": 2}, token)
+
+
+def test_the_calls_of_a_token_are_counted_together(replicas: tuple[Replica, Replica]) -> None:
+    first, second = replicas
+    token = first.folder / "few"
+    token.write_text(first.command("token", "issue", "--can", "tool.add@1.*", "--calls", "2"))
+
+    said = [each.call("tool.add", {"a": 1, "b": 1}, token) for each in (first, second, first)]
+
+    assert said[:2] == [{"content": 2}] * 2
+    assert "used up" in said[2]
+
+
+def test_a_conversation_begun_at_one_is_read_and_gone_on_with_at_the_other(replicas: tuple[Replica, Replica]) -> None:
+    first, second = replicas
+    id = first.desk("begin", {}, first.token)["id"]
+    first.desk("say", {"id": id, "text": "When does the tram go?"}, first.token)
+
+    def said_at(replica: Replica) -> list[str]:
+        items = replica.desk("items", {"id": id, "before": 99}, first.token)["items"]
+        return [item["text"]["text"] for item in items if item.get("text")]
+
+    def until(replica: Replica, words: str) -> list[str]:
+        for _ in range(200):
+            if words in (said := said_at(replica)):
+                return said
+        raise AssertionError(f"{words!r} is not said: {said}")
+
+    assert until(first, "The tram goes at nine.")
+    assert until(second, "The tram goes at nine.") == ["When does the tram go?", "The tram goes at nine."]
+    listed = second.desk("talks", {"search": "TRAM goes"}, first.token)["talks"]
+    assert [(each["id"], each["title"]) for each in listed] == [(id, "When does the tram go?")]
+    second.desk("say", {"id": id, "text": "And then?"}, first.token)
+    assert until(second, "The tram goes at nine.")
+    assert until(first, "And then?")[:3] == ["When does the tram go?", "The tram goes at nine.", "And then?"]
+
+
+def test_a_blob_put_at_one_is_read_at_the_other(replicas: tuple[Replica, Replica]) -> None:
+    first, second = replicas
+    data = base64.urlsafe_b64encode(b"tea" * 1_000).decode()
+    cid = first.call("blob.put", {"data": data, "media_type": "text/plain"})["cid"]
+
+    assert second.call("blob.get", {"cid": cid}, first.token)["data"] == data
+    assert "not_found" in second.call("blob.get", {"cid": cid})
+
+
+def test_the_password_of_the_state_is_told_to_nobody(replicas: tuple[Replica, Replica]) -> None:
+    first, _ = replicas
+    url = StateUrl(first._state)
+    shown = first.command("identity", "show", "--json")
+
+    assert str(url) in shown
+    assert url.dsn not in shown
