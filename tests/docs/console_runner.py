@@ -24,7 +24,7 @@ WANTED = "<!-- the console is typed -->"
 OWN_HOME = "<!-- the console has a home of its own -->"
 """For a page whose commands change files of other programs in the home folder of a person."""
 PORT = "8420"
-PATIENCE = 60
+PATIENCE = 180
 _AT = re.compile(r"Serving at http://127\.0\.0\.1:(\d+)")
 
 

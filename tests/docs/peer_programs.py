@@ -9,7 +9,7 @@ from bench.turns.homes import PEERS, python
 from bench.turns.processes import CACHE, environment
 from tests.docs.pages import ROOT
 
-PATIENCE = 120
+PATIENCE = 300
 _BETWEEN = "--- the next program\n"
 _ALL = f"""
 import runpy, sys

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.approved import approve
+from tests.docs.console_runner import PATIENCE
 from tests.docs.model_service import service_of
 from tests.docs.page_runner import run_page
 from tests.docs.pages import ROOT, Page, matches, pages, read_page
@@ -50,7 +51,12 @@ def test_a_program_in_docs_examples_runs_from_any_folder_and_leaves_it_as_it_was
     before = _folder(tmp_path)
 
     done = subprocess.run(
-        [sys.executable, "-W", "error", program], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-W", "error", program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
     )
 
     assert (done.returncode, done.stderr) == (0, "")
@@ -68,7 +74,7 @@ def test_the_shop_of_the_pictures_works(tmp_path: Path) -> None:
         env={**os.environ, "XDG_STATE_HOME": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.docs.model_service import local_model_service, point_service_at
 from tests.docs.pages import ROOT, read_page
-from tests.docs.peer_programs import run_with
+from tests.docs.peer_programs import PATIENCE, run_with
 from tests.docs.test_tables import rows
 
 MIGRATING = Path("docs/examples/migrating")
@@ -97,7 +97,12 @@ def test_our_own_column_is_what_our_program_prints(tmp_path: Path) -> None:
     program = ROOT / COMPARISON / "with_handrail.py"
 
     done = subprocess.run(
-        [sys.executable, "-W", "error", program], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-W", "error", program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
     )
 
     assert (done.returncode, done.stderr, done.stdout) == (0, "", column("handrail"))

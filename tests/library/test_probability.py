@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from fractions import Fraction
+from importlib import import_module
 from random import Random
 from typing import Any
 
@@ -18,6 +19,12 @@ from handrail import Executor, Policy, ToolCall, ToolError, ToolResult
 from handrail.library.probability import probability_ensemble
 from handrail.library.probability.families import FAMILIES, NAMES, make_distribution, parameters_of
 from tests.examples import examples
+
+
+@pytest.fixture(scope="module", autouse=True)
+def scipy_is_loaded() -> None:
+    """On a busy machine the first import takes longer than the first call may."""
+    import_module("scipy.stats")
 
 
 async def result(tool: str, **arguments: Any) -> ToolResult:
