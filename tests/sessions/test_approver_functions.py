@@ -103,6 +103,20 @@ class Clerk:
         return True
 
 
+class Till:
+    def decide(self, question: Confirmation) -> bool:
+        return bool(question.arguments["amount"] <= 5)
+
+
+def test_an_object_may_decide_by_a_plain_method() -> None:
+    bank = Bank()
+    with bank.session(Till(), 5, 6) as session:
+        paid, denied = session.ask("Pay 5 and 6.").results
+
+    assert (paid.outcome, bank.paid) == ("ok", [5])
+    assert denied.text == "approver 'Till' denied the call to 'pay'; do not repeat it"
+
+
 def test_an_object_that_can_be_called_is_a_function_too() -> None:
     def limit(most: int, question: Confirmation) -> bool:
         return bool(question.arguments["amount"] <= most)

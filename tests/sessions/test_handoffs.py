@@ -308,6 +308,7 @@ def test_every_call_of_a_conversation_with_handoffs_has_one_result() -> None:
     [
         ([42], "42 is neither"),
         (["nobody"], "which is none of"),
+        (["triage"], "hands over to itself"),
         ([Agent(ScriptedModel(), name="triage")], "two agents are called"),
     ],
 )

@@ -32,7 +32,7 @@ from handrail import (
 from handrail.confirm import Confirmation
 from handrail.core.events import ModelEvent
 from handrail.core.model_request import ModelRequest
-from handrail.errors import LimitExceeded, ModelError, UsageError
+from handrail.errors import InvalidDefinition, LimitExceeded, ModelError, UsageError
 from handrail.events import AgentEvent, CallRequested, CallSettled, ConfirmationRequested, ReplyFinished, TextDelta
 from handrail.journal import SqliteJournal
 from handrail.messages import ResultMessage, Usage
@@ -97,6 +97,11 @@ def test_a_session_speaks_with_an_agent_and_has_its_prompt_tools_and_limits() ->
 def test_a_session_with_an_agent_takes_no_other_tools() -> None:
     with pytest.raises(UsageError, match="has its own tools"):
         Session(researcher(), tools=[search])
+
+
+def test_an_agent_among_tools_is_refused_with_what_to_give_instead() -> None:
+    with pytest.raises(InvalidDefinition, match=r"Agent 'researcher' is not a tool; give its as_tool\(\)"):
+        Session(ScriptedModel(), tools=[researcher()])  # type: ignore[list-item]  # this is the mistake
 
 
 def test_the_run_of_an_agent_stands_below_the_call_in_one_record_that_verifies(tmp_path: Path) -> None:
@@ -192,6 +197,31 @@ def test_a_confirmation_in_an_agent_reaches_the_callers_approver_with_the_path_o
 
     assert till.refunds == [17]
     assert [(each.tool, each.agents) for each in asked] == [("refund", ("researcher",))]
+
+
+@pytest.mark.parametrize("answer", ["an exception", "no decision"])
+def test_a_mistake_of_the_approver_reaches_the_program_from_inside_an_agent_too(answer: str) -> None:
+    till, asked = Till(), list[Confirmation]()
+    agent = researcher(
+        [call("refund", order=17)], [call("refund", order=18)], [text("Not reached.")], tools=[till.refund]
+    )
+
+    def approve(question: Confirmation) -> Any:
+        asked.append(question)
+        if len(asked) == 1:
+            return True
+        return "maybe" if answer == "no decision" else asked[5]
+
+    with Session(delegating(), tools=[agent.as_tool()], approver=approve) as session:
+        with pytest.raises(UsageError if answer == "no decision" else IndexError):
+            session.ask("Refund 17 and 18.")
+        (cut_off,) = results(session.conversation)
+        assert session.ask().text == "In box 7."
+        assert session.proof.verify().ok
+
+    assert till.refunds == [17]
+    assert cut_off.outcome == "cancelled"
+    assert cut_off.content == "cancelled; it had been begun before, and what was done then stays done"
 
 
 def test_without_an_approver_the_effects_of_an_agent_do_not_run_and_the_caller_hears_why() -> None:

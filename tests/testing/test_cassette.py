@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -575,6 +576,37 @@ def test_an_effect_that_is_asked_for_more_often_than_recorded_is_a_mismatch(tmp_
 def test_a_decorator_without_a_name_says_what_to_write() -> None:
     with pytest.raises(UsageError, match=r"cassette\('orders'\)"):
         cassette(lambda: None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        (lambda file: file.update(cassette=2), "of version 1: its version is 2"),
+        (lambda file: file.pop("entries"), "missing required field `entries`"),
+        (lambda file: file.update(entries={}), "Expected `array`, got `object` - at `$.entries`"),
+        (lambda file: file["tools"].clear(), "entry 1: the tool 'get_weather' is not among the `tools`"),
+        (lambda file: file["entries"][0].pop("reply"), "entry 1: Object missing required field `reply`"),
+        (lambda file: file["entries"][0].update(reply=5), "entry 1: Expected `object`, got `int` - at `$.reply`"),
+        (lambda file: file["entries"][0].update(note="x"), "entry 1: Object contains unknown field `note`"),
+        (lambda file: file["entries"][1].pop("output"), "entry 2: a call has either an `output` or an `error`"),
+        (lambda file: file["entries"].pop(0), "entry 2: `after` names entry 1, which is no reply before this one"),
+        (lambda file: file["entries"][2]["request"].update(after=9), "entry 3: `after` names entry 9"),
+    ],
+    ids=str,
+)
+def test_a_file_that_was_edited_wrongly_says_which_entry_is_wrong_and_how(
+    tmp_path: Path, edit: Callable[[Any], object], words: str
+) -> None:
+    path = record(tmp_path)
+    file = json.loads(path.read_text())
+    edit(file)
+    path.write_text(json.dumps(file))
+
+    with pytest.raises(UsageError) as told, cassette("weather", folder=tmp_path):
+        raise NotImplementedError
+
+    assert words in str(told.value)
+    assert "record it again" in str(told.value)
 
 
 FIELDS = ("messages", "tools", "text", "calls", "id", "tool", "arguments", "output", "error", "stop", "model", "after")

@@ -49,9 +49,8 @@ def as_approver(given: AnyApprover | None, tools: RegisteredTools | None = None)
         return _named(given, tools)
     if isinstance(given, type):
         raise UsageError(f"{given.__name__} is a class of approvers; give one of them, as {given.__name__}()")
-    if callable(getattr(given, "decide", None)):
-        approver: Any = given
-        return cast(Approver, approver)
+    if callable(decide := getattr(given, "decide", None)):
+        return cast(Approver, given) if _is_async(decide) else FunctionApprover(decide, type(given).__name__)
     if callable(given):
         return FunctionApprover(given)
     raise UsageError(f"approver= takes a function, an object with decide(question), or 'terminal'; not {given!r}")
@@ -70,6 +69,8 @@ class FunctionApprover:
     """An `Approver` by a function."""
 
     function: ApproverFunction
+    of: str = ""
+    """The class whose method it is, if it is one."""
     _one_at_a_time: threading.Lock = field(default_factory=threading.Lock)
 
     async def decide(self, question: Confirmation) -> Decision:
@@ -127,7 +128,7 @@ class FunctionApprover:
     @property
     def _name(self) -> str:
         """Who is on record as having decided."""
-        name = getattr(self.function, "__name__", type(self.function).__name__)
+        name = self.of or getattr(self.function, "__name__", type(self.function).__name__)
         return f"approver {name!r}" if name.isidentifier() else "the approver function"
 
 

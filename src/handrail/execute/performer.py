@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from handrail.core.calls import Output, ToolCall, ToolResult
-from handrail.core.errors import INVALID_OUTPUT, Cancelled, JournalError, LimitReached, TimedOut, ToolError
+from handrail.core.errors import (
+    INVALID_OUTPUT,
+    Cancelled,
+    HandrailError,
+    JournalError,
+    LimitReached,
+    TimedOut,
+    ToolError,
+    UsageError,
+)
 from handrail.core.events import CallIntended, CallProgress
 from handrail.core.interception import HandlerCall, Interceptor, current_interceptor
 from handrail.core.invocation import Invocation
@@ -306,18 +315,23 @@ def _output(future: asyncio.Future[Any], tool: Tool, attempt: CallAttempt) -> Ou
         if tool.isolation in _KILLABLE:
             return read_worker_output(future.result())
         return normalise_output(future.result(), tool.style or "arguments")
-    except JournalError as error:
-        if tool.begins_runs:  # the record of its runs is what says what it did: without one, nothing goes on
-            raise
-        attempt.cause = error
-        raise handler_failure(error) from error
     except ToolError as error:
         if hasattr(error, "__notes__"):  # the traceback of what a worker's handler raised
             attempt.cause = error
         raise
     except Exception as error:
+        if tool.begins_runs and _is_raised_by_runs(error):
+            raise
         attempt.cause = error
         raise handler_failure(error) from error
+
+
+def _is_raised_by_runs(error: Exception) -> bool:
+    """Whether the program that asks gets an exception from the run of an agent, as it would from a run of its own.
+
+    Without a record nothing goes on, and a mistake of the program, as in its approver, is not for a model to read.
+    """
+    return isinstance(error, JournalError | UsageError) or not isinstance(error, HandrailError)
 
 
 async def _from_thread(

@@ -108,13 +108,14 @@ def honest_result(attempt: CallAttempt, result: ToolResult) -> ToolResult:
         return replace(result, content=f"{result.text}; {_way_to_settle(attempt)}")
     unknown = attempt.call.id in ledger.unknown and not attempt.ran
     if result.is_error and not attempt.ran and attempt.call.id in ledger.open and _begins_runs(attempt):
-        return replace(result, content=f"{result.text}; {_BEGUN}")
+        return replace(result, content=_CUT_OFF if result.outcome == "cancelled" else f"{result.text}; but it {_BEGUN}")
     if not unknown or result.outcome in ("ok", "in_doubt", "needs_confirmation"):
         return result
     return attempt.refused(InDoubt(_words(attempt, f"whether it took effect is not known ({result.text})")))
 
 
-_BEGUN = "but it had been begun before, and what was done then stays done"
+_BEGUN = "had been begun before, and what was done then stays done"
+_CUT_OFF = f"cancelled; it {_BEGUN}"
 
 
 def _begins_runs(attempt: CallAttempt) -> bool:

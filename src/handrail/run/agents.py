@@ -100,6 +100,8 @@ class Agent:
         for each in self.handoffs:
             if not isinstance(each, Agent | str):
                 raise UsageError(f"an agent hands over to agents, or to their names; {each!r} is neither")
+            if each == self.name:
+                raise UsageError(f"the agent {each!r} hands over to itself; name another one")
         tools = registered(*self.all_tools)  # what is wrong with them is said now
         for each in self.team if self.handoffs else ():
             if (offered := f"{HAND_OFF}{each.name}") in tools:

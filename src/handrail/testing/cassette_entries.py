@@ -226,7 +226,7 @@ class _CallPart(Struct, frozen=True, forbid_unknown_fields=True):
     artefacts: tuple[Artefact, ...] = ()
 
 
-class _ReplyParts(Struct, frozen=True, forbid_unknown_fields=True):
+class ReplyParts(Struct, frozen=True, forbid_unknown_fields=True):
     """A reply as the file has it: with `stop` it ended, with `error` it did not."""
 
     reasoning: str = ""
@@ -249,7 +249,7 @@ def replayed_reply(reply: Plain, secrets: Mapping[str, frozenset[str]]) -> tuple
     Raises:
         msgspec.ValidationError: It is no reply.
     """
-    parts = msgspec.convert(reply, _ReplyParts)
+    parts = msgspec.convert(reply, ReplyParts)
     events: list[ModelEvent] = [ServiceCallMade(call=made) for made in parts.service_calls]
     events += [ReasoningDelta(text=parts.reasoning)] if parts.reasoning else []
     events += [TextDelta(text=parts.text)] if parts.text else []
@@ -298,7 +298,9 @@ class _FailurePart(Struct, frozen=True, forbid_unknown_fields=True):
     message: str
 
 
-class _OutputParts(Struct, frozen=True):
+class OutputParts(Struct, frozen=True):
+    """What came of a call, as the file has it."""
+
     output: Any = None
     warnings: tuple[str, ...] = ()
     attachments: tuple[Attachment, ...] = ()
@@ -312,7 +314,7 @@ def replayed_output(entry: Plain) -> Output:
         ToolError: The recorded call failed.
         msgspec.ValidationError: It is no entry of a call.
     """
-    parts = msgspec.convert(entry, _OutputParts)
+    parts = msgspec.convert(entry, OutputParts)
     if parts.error is None:
         return Output(parts.output, parts.warnings, parts.attachments)
     kind = _ERRORS_BY_OUTCOME.get(parts.error.outcome)

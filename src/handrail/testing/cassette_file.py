@@ -24,11 +24,9 @@ from typing import Any
 import msgspec
 
 from handrail.core.errors import UsageError
-from handrail.testing.cassette_entries import Plain, reply_as_messages
+from handrail.testing.cassette_entries import OutputParts, Plain, ReplyParts, reply_as_messages
 
 VERSION = 1
-MALFORMED = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError)
-"""What reading a file raises that somebody wrote by hand, and wrongly."""
 _AGAIN = "#"
 """Between the name of a tool and the number of its form."""
 
@@ -50,20 +48,52 @@ def read_cassette(path: Path) -> list[Plain]:
 
     Raises:
         FileNotFoundError: There is none.
-        UsageError: It is no cassette.
+        UsageError: It is no cassette, and why.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        if content["cassette"] != VERSION:
-            raise ValueError(f"its version is {content['cassette']!r}, and this handrail reads {VERSION}")
-        entries: list[Plain] = []
-        for entry in content["entries"]:
-            entries.append(_whole(entry, entries, content["tools"]))
     except FileNotFoundError:
         raise
-    except (OSError, msgspec.MsgspecError, *MALFORMED) as error:
-        raise UsageError(f"{path}: is no cassette: {type(error).__name__}: {error}; record it again") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise UsageError(f"{path} is no cassette: {error}; record it again") from error
+    version = content.get("cassette") if isinstance(content, dict) else None
+    if version != VERSION:
+        raise UsageError(f"{path} is no cassette of version {VERSION}: its version is {version!r}; record it again")
+    entries: list[Plain] = []
+    where = ""
+    try:
+        tools = msgspec.convert(content, _CassetteFile).tools
+        for number, entry in enumerate(content["entries"], 1):
+            where = f"entry {number}: "
+            entries.append(_whole(entry, entries, tools))
+    except (ValueError, msgspec.MsgspecError, RecursionError) as error:
+        raise UsageError(f"{path}: {where}{error}; correct it, or record it again") from error
     return entries
+
+
+class _CassetteFile(msgspec.Struct, forbid_unknown_fields=True):
+    cassette: int
+    tools: dict[str, Plain]
+    entries: list[Plain]
+
+
+class _RequestPart(msgspec.Struct):
+    """A request in the file; the settings that it may have besides stand as they are."""
+
+    messages: list[Plain]
+    after: int | None = None
+    tools: tuple[str, ...] = ()
+
+
+class _ModelEntry(msgspec.Struct, forbid_unknown_fields=True):
+    model: str
+    request: _RequestPart
+    reply: ReplyParts
+
+
+class _ToolEntry(OutputParts, forbid_unknown_fields=True, kw_only=True):
+    tool: str
+    arguments: Plain | str
 
 
 def _is_encodable(text: str) -> bool:
@@ -110,11 +140,24 @@ def _form(name: str, tool: Plain, tools: dict[str, Plain]) -> str:
 
 
 def _whole(entry: Plain, before: Sequence[Plain], tools: Plain) -> Plain:
-    if "reply" not in entry:
-        return {"tool": entry["tool"], "arguments": entry["arguments"], **entry}
-    request: Plain = dict(entry["request"])
-    after = request.pop("after", None)
-    messages = [] if after is None else _told(before[after - 1])
-    offered = {key.partition(_AGAIN)[0]: tools[key] for key in request.pop("tools", ())}
-    whole = {"messages": [*messages, *request.pop("messages")], "tools": offered, **request}
-    return {"model": entry["model"], "request": whole, "reply": entry["reply"]}
+    """
+    Raises:
+        ValueError: Something in it does not go with the rest of the file.
+        msgspec.ValidationError: It has not the form of an entry.
+    """
+    if entry.keys().isdisjoint(("model", "request", "reply")):
+        msgspec.convert(entry, _ToolEntry)
+        if ("output" in entry) == ("error" in entry):
+            raise ValueError("a call has either an `output` or an `error`")
+        return entry
+    part = msgspec.convert(entry, _ModelEntry).request
+    messages = part.messages
+    if part.after is not None:
+        if not 0 < part.after <= len(before) or "reply" not in before[part.after - 1]:
+            raise ValueError(f"`after` names entry {part.after}, which is no reply before this one")
+        messages = [*_told(before[part.after - 1]), *messages]
+    if missing := [key for key in part.tools if key not in tools]:
+        raise ValueError(f"the tool {missing[0]!r} is not among the `tools` of the file")
+    offered = {key.partition(_AGAIN)[0]: tools[key] for key in part.tools}
+    settings = {name: value for name, value in entry["request"].items() if name not in _RequestPart.__struct_fields__}
+    return {**entry, "request": {"messages": messages, "tools": offered, **settings}}

@@ -14,8 +14,8 @@ import functools
 import inspect
 import os
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, aclosing, contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager, aclosing
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, ParamSpec, Self, TypeVar, cast, get_args
@@ -39,7 +39,7 @@ from handrail.testing.cassette_entries import (
     replayed_reply,
     secrets_of,
 )
-from handrail.testing.cassette_file import MALFORMED, read_cassette, write_cassette
+from handrail.testing.cassette_file import read_cassette, write_cassette
 from handrail.testing.differences import differences, is_same
 
 CassetteMode = Literal["replay", "record", "rerecord"]
@@ -192,8 +192,7 @@ class Cassette:
         asked = {"model": model.name, "request": plain_request(request)}
         if not self.is_recording:
             reply = self._replayed(self._find(asked, f"the request to {model.name!r}")["reply"])
-            with self._readable():
-                events, failed = replayed_reply(reply, secrets_of(request.tools))
+            events, failed = replayed_reply(reply, secrets_of(request.tools))
             for event in events:
                 yield event
             if failed is not None:
@@ -220,9 +219,8 @@ class Cassette:
     async def perform(self, call: HandlerCall, run: Callable[[], Awaitable[Output]]) -> Output:
         asked = {"tool": call.tool, "arguments": mask_fields(call.arguments, call.secrets)}
         if not self.is_recording:
-            found = self._replayed(self._find(asked, f"a call of {call.tool!r}", again=not call.side_effects))
-            with self._readable():
-                return replayed_output(found)
+            found = self._find(asked, f"a call of {call.tool!r}", again=not call.side_effects)
+            return replayed_output(self._replayed(found))
         entry = self._begin(asked)
         self._secrets.append((call.arguments, call.secrets))
         try:
@@ -239,18 +237,6 @@ class Cassette:
         entry = dict(asked)
         self._entries.append(entry)
         return entry
-
-    @contextmanager
-    def _readable(self) -> Iterator[None]:
-        """Tell which file it is if an entry cannot be read.
-
-        Raises:
-            UsageError: An entry of the file is malformed.
-        """
-        try:
-            yield
-        except (msgspec.MsgspecError, *MALFORMED) as error:
-            raise UsageError(f"{self.path}: has a malformed entry: {error!r}; record it again") from error
 
     # ── matching ─────────────────────────────────────────────────────────────────────
 

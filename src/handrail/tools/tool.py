@@ -458,6 +458,10 @@ def as_tool(value: Any) -> Tool:
         return _tool_of(value)
     if callable(value):
         return Tool.from_function(value)
+    if callable(getattr(value, "as_tool", None)):
+        raise InvalidDefinition(
+            f"{type(value).__name__} {getattr(value, 'name', '')!r} is not a tool; give its as_tool()"
+        )
     raise InvalidDefinition(f"{value!r} is not a tool; give a function, a Tool, or a definition with its handler")
 
 
