@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 
 import pytest
 
-from handrail import LLM, Conversation, Executor
+from handrail import LLM, Conversation, Executor, Session, Tool
 from handrail.cli.what_if.divergence import Alternative, compare_turn
 from handrail.cli.what_if.recorded_run import RecordedRun, RecordedTurn
 from handrail.run.offering import Offering
-from handrail.testing import ScriptedModel, text
+from handrail.testing import ScriptedModel, call, text
 from tests.cli.journal_fixtures import lines, run
 from tests.cli.terminal_fixtures import WITH, lines_of, run_of
 from tests.replies import calls, says
@@ -140,6 +141,21 @@ def test_several_runs_are_compared_and_the_journal_stays_as_it_was(folder: Path)
 
     assert [each["run"] for each in told] == [first, first, second]
     assert run("proof", "list", "--json").stdout == before
+
+
+def test_a_run_of_a_model_that_was_not_offered_to_read_on_had_the_same_tools(folder: Path) -> None:
+    asked("hello")  # it begins the journal
+    tools = [each for each in runpy.run_path(str(folder / "talk_tools.py")).values() if isinstance(each, Tool)]
+    model = ScriptedModel([call("add", a=1, b=2)], [text("It is 3.")])
+    with Session(
+        model, tools=tools, journal=folder / ".handrail/journal.db", approver=lambda question: True
+    ) as session:
+        session.ask("sum")
+        recorded = session.run
+
+    result = run("what-if", "--run", str(recorded), *TOOLS)
+
+    assert result.stderr == ""
 
 
 def test_other_tools_than_the_run_had_are_told(folder: Path) -> None:

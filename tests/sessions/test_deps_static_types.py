@@ -99,6 +99,8 @@ def test_a_session_says_what_it_gives() -> None:
         model(), tools=[tell, function, partial(last.handler, times=1), Ensemble("group")], deps=Market("A")
     ) as market:
         assert_type(market, Session[Market])
+    with Session(model(), tools=[plain, tell], deps=Shop("A")) as second:
+        assert_type(second, Session[Shop])
     with Session(model(), tools=[plain, function]) as none:
         assert_type(none, Session[None])
 

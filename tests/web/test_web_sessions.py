@@ -269,6 +269,22 @@ async def test_arguments_that_do_not_fit_are_refused_and_the_question_stays_open
     assert refunds == [("17", 2450)]
 
 
+@pytest.mark.parametrize("allow", ["yes", None, 1, [True]])
+async def test_an_answer_that_is_none_is_refused_and_the_question_stays_open(allow: Any) -> None:
+    async with sessions_of(ScriptedModel([REFUND], [text("Done.")]), answer_within=0) as sessions:
+        session = await sessions.create(owner="ada")
+        *_, paused = [event async for event in await session.start("Refund order 17.")]
+        (question,) = paused.data["questions"]
+
+        with pytest.raises(WebSessionError, match="true, false, or an object"):
+            await session.answer(question["id"], allow)
+        with pytest.raises(WebSessionError, match="a reason is a text"):
+            await session.answer(question["id"], False, reason=5)  # type: ignore[arg-type]  # as a request may have it
+        *_, ended = [event async for event in await session.answer(question["id"], True)]
+
+    assert (ended.type, refunds) == ("done", [("17", 2450)])
+
+
 async def test_a_user_cannot_answer_the_question_of_another() -> None:
     async with sessions_of(ScriptedModel([REFUND], [text("Done.")])) as sessions:
         app = app_of(sessions)

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast, overload
+from typing import Any, Literal, Protocol, cast, overload
 
 import msgspec
 
@@ -29,7 +29,15 @@ ApproverAnswer = bool | Mapping[str, Any] | Decision
 """What a function may return: True or False, other arguments for the call, or a decision."""
 ApproverFunction = Callable[[Confirmation], ApproverAnswer | Awaitable[ApproverAnswer]]
 """A plain or an async function of the question."""
-AnyApprover = Approver | ApproverFunction | Literal["terminal"]
+
+
+class PlainApprover(Protocol):
+    """An object that decides as a plain function does."""
+
+    def decide(self, question: Confirmation) -> ApproverAnswer: ...
+
+
+AnyApprover = Approver | PlainApprover | ApproverFunction | Literal["terminal"]
 """What every `approver=` takes."""
 
 

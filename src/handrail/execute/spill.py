@@ -33,6 +33,9 @@ class MemorySpill:
         return text[start : start + length], len(text)
 
 
+READ_OUTPUT = "read_output"
+
+
 def read_output_tool(spill: Spill) -> Tool:
     """The tool `read_output`, for a model that was sent the beginning of a long output."""
 
@@ -49,4 +52,4 @@ def read_output_tool(spill: Spill) -> Tool:
             raise ToolError("not_found", f"no output {id!r} is kept; it may have made room for newer ones") from None
         return f"{piece}\n[characters {start:,} to {start + len(piece):,} of {total:,}]"
 
-    return Tool.from_function(read_output, max_output=LONGEST_PIECE + _SPARE, tags=(ALWAYS,))
+    return Tool.from_function(read_output, name=READ_OUTPUT, max_output=LONGEST_PIECE + _SPARE, tags=(ALWAYS,))

@@ -71,13 +71,13 @@ def read_cassette(path: Path) -> list[Plain]:
     return entries
 
 
-class _CassetteFile(msgspec.Struct, forbid_unknown_fields=True):
+class _CassetteFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cassette: int
     tools: dict[str, Plain]
     entries: list[Plain]
 
 
-class _RequestPart(msgspec.Struct):
+class _RequestPart(msgspec.Struct, frozen=True):
     """A request in the file; the settings that it may have besides stand as they are."""
 
     messages: list[Plain]
@@ -85,13 +85,13 @@ class _RequestPart(msgspec.Struct):
     tools: tuple[str, ...] = ()
 
 
-class _ModelEntry(msgspec.Struct, forbid_unknown_fields=True):
+class _ModelEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     model: str
     request: _RequestPart
     reply: ReplyParts
 
 
-class _ToolEntry(OutputParts, forbid_unknown_fields=True, kw_only=True):
+class _ToolEntry(OutputParts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tool: str
     arguments: Plain | str
 

@@ -185,15 +185,17 @@ class WebSession:
         Raises:
             QuestionClosed: It waits for no answer in this session.
             SessionBusy: Another question is being answered; this one is asked again.
-            WebSessionError: The arguments do not fit the tool.
+            WebSessionError: The arguments do not fit the tool, or the request has something else than an answer.
         """
+        if not isinstance(question, str) or not isinstance(reason, str):
+            raise WebSessionError("An answer names its question by a text, and a reason is a text.")
         reason = browser_safe_text(reason)
         if isinstance(allow, Mapping):
             given = _Answer(True, dict(allow), reason)
         elif isinstance(allow, bool):
             given = _Answer(allow, None, reason)
         else:
-            raise UsageError(f"allow is True, False, or the arguments to use instead; not {allow!r}")
+            raise WebSessionError("An answer is true, false, or an object with the arguments to use instead.")
         if (asked := self._open.get(question)) is not None:
             self._check_arguments(asked, given)
             if asked.word is not None and not asked.word.done():

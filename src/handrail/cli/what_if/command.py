@@ -26,6 +26,8 @@ from handrail.core.errors import UsageError
 from handrail.execute.executor import Executor
 from handrail.execute.policy import Policy
 from handrail.execute.rules import Rule, Rules
+from handrail.execute.spill import READ_OUTPUT
+from handrail.tools.registry import RegisteredTools, registered
 
 _COLUMNS = columns("run", "turn", "recorded", "now", "diverges", right=("turn",))
 _WIDE = 48
@@ -138,13 +140,20 @@ async def _compare(
             open_app(setup.config, folder / "journal.db", wanted, person=terminal_person())
         )
         for each in recorded:
-            if tools_of_run(each.events) != app.tools.digest:
+            tools = _tools_of(each, app.tools)
+            if tools_of_run(each.events) != tools.digest:
                 tell(f"Run {text.printable(each.run)} had other tools than these; give the same with --tools.")
             approver = Rules(rules, RecordedPerson(each.events))
-            async with Executor(app.tools, policy=policy, approver=approver, journal=app.journal) as executor:
+            async with Executor(tools, policy=policy, approver=approver, journal=app.journal) as executor:
                 other = Alternative(executor, setup.config.offering, llm, system)
                 found += [await compare_turn(each, number, other) for number in range(len(each.turns))]
     return found
+
+
+def _tools_of(run: RecordedRun, tools: RegisteredTools) -> RegisteredTools:
+    """The tools that a run had. A very small model had all but the one that reads on in long outputs."""
+    fewer = registered(*(tool for tool in tools if tool.name != READ_OUTPUT))
+    return fewer if tools_of_run(run.events) == fewer.digest else tools
 
 
 def _row(setup: CliSetup, each: TurnComparison) -> tuple[str, ...]:
