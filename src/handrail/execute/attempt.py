@@ -53,6 +53,8 @@ class CallAttempt:
     context: Context
     recorder: RunRecorder
     owner: CallOwner
+    alone: bool = False
+    """Whether its caller makes no other call of the run at the same moment."""
     tool: Tool | None = None
     arguments: dict[str, Any] = field(default_factory=dict)
     converted: dict[str, Any] = field(default_factory=dict)

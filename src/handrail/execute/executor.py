@@ -140,8 +140,12 @@ class Executor(ClosedOnExit):
             if kind is not None and tool not in self._deduplicators:
                 self._deduplicators[tool] = create_deduplicator(kind, embedder=self._embedder, clock=self._clock)
 
-    async def invoke(self, call: ToolCall, context: Context = Context(), emit: Emit = ignore_event) -> ToolResult:
+    async def invoke(
+        self, call: ToolCall, context: Context = Context(), emit: Emit = ignore_event, *, alone: bool = False
+    ) -> ToolResult:
         """Settle one call. What the model or the tool does wrong is in the result.
+
+        `alone` is for a caller who makes no other call of the run at the same moment: nothing waits for an equal one.
 
         Raises:
             UsageError: The dependencies in the context are not what the tool needs.
@@ -153,7 +157,7 @@ class Executor(ClosedOnExit):
             call = msgspec.structs.replace(call, id=self.new_id("call"))
         if context.deps is None and self.deps is not None:
             context = msgspec.structs.replace(context, deps=self.deps)
-        attempt = CallAttempt(call, context, await self.runs.recorder(context, emit), self)
+        attempt = CallAttempt(call, context, await self.runs.recorder(context, emit), self, alone=alone)
         ledger = attempt.recorder.ledger
         if (context.deps is not self.deps or self.deps_type is not None) and call.name in ledger.tools:
             ledger.tools.find(call.name).check_deps(context.deps)
@@ -266,6 +270,7 @@ class Executor(ClosedOnExit):
             may_reuse=tool.repeatable,
             share=tool.share,
             execute=lambda: self._performer.perform(attempt),
+            alone=attempt.alone,
         )
         return result
 

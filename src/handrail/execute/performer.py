@@ -394,7 +394,7 @@ _MOST_WAITING = 100
 class ProgressReporter:
     """Costs nothing until a handler says something. When the listener is slow, old news is dropped for newer."""
 
-    __slots__ = ("_call", "_loop", "_recorder", "_task", "_waiting")
+    __slots__ = ("_call", "_loop", "_recorder", "_said", "_task", "_waiting")
 
     def __init__(self, call: ToolCall, recorder: RunRecorder) -> None:
         self._call = call
@@ -402,6 +402,7 @@ class ProgressReporter:
         self._loop = asyncio.get_running_loop()
         self._waiting: list[CallProgress] = []
         self._task: asyncio.Task[None] | None = None
+        self._said = False
 
     def report(self, current: float | None, total: float | None, stage: str) -> None:
         """From the loop, or from a thread of a tool; after the loop has closed, into the void."""
@@ -413,6 +414,7 @@ class ProgressReporter:
             total=total,
             stage=stage,
         )
+        self._said = True
         try:
             self._loop.call_soon_threadsafe(self._add, news)
         except RuntimeError:
@@ -420,6 +422,8 @@ class ProgressReporter:
 
     async def drain(self) -> None:
         """Everything reported so far is told before the answer is."""
+        if self._said:
+            await asyncio.sleep(0)  # what was reported in this turn of the loop is added in the next
         while self._task is not None:
             await asyncio.shield(self._task)
 

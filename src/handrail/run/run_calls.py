@@ -55,7 +55,7 @@ class RunCalls:
     async def settle_reply(self, calls: tuple[InvocationMessage, ...], started: Started) -> list[ToolResult]:
         """Settles all calls of a reply concurrently; if one raises, the others are cancelled."""
         if len(calls) == 1 and not started:
-            results = [await self._settle_or_refuse(calls[0].call, 0)]
+            results = [await self._settle_or_refuse(calls[0].call, 0, alone=True)]
         else:
             results = await self._together(calls, started)
         for message, result in zip(calls, results, strict=True):
@@ -96,14 +96,14 @@ class RunCalls:
             await asyncio.wait(tasks)
             raise
 
-    async def _settle_or_refuse(self, call: ToolCall, number: int) -> ToolResult:
+    async def _settle_or_refuse(self, call: ToolCall, number: int, *, alone: bool = False) -> ToolResult:
         refusal = self._refusal(call)
         if number >= self._limits.calls_per_turn:
             most = self._limits.calls_per_turn
             refusal = LimitReached(f"not run: at most {most} calls are taken from one reply; ask again for the rest")
         if refusal is not None:
             return await self._executor.refuse(call, refusal, self._context, self._emit)
-        return await self._executor.invoke(call, self._context, self._emit)
+        return await self._executor.invoke(call, self._context, self._emit, alone=alone)
 
     def _refusal(self, call: ToolCall) -> ToolError | None:
         """Why a call is not run."""

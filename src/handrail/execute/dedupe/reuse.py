@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Iterator
@@ -95,6 +96,7 @@ class _ReuseRequest:
     reads: bool
     execute: Callable[[], Awaitable[ToolResult]]
     identity: Hashable
+    alone: bool
 
 
 class CallReuse:
@@ -119,8 +121,10 @@ class CallReuse:
         may_reuse: bool,
         share: bool,
         execute: Callable[[], Awaitable[ToolResult]],
+        alone: bool = False,
     ) -> tuple[ToolResult, bool]:
-        """The answer to a call, and whether another call's execution gave it.
+        """The answer to a call, and whether another call's execution gave it. One that is `alone` is made at a moment
+        at which nobody makes an equal one.
 
         `execute` runs the tool and is where a slot, a lock or a deadline belongs: a call
         that only waits for an equal one must not hold what that one needs.
@@ -130,7 +134,7 @@ class CallReuse:
         repeatable = may_reuse and (share or deduplicator is not None)
         identity: Hashable = call_identity(name, arguments) if repeatable else object()
         asked = _ReuseRequest(
-            deduplicator if repeatable else None, scope, name, arguments, resource, reads, execute, identity
+            deduplicator if repeatable else None, scope, name, arguments, resource, reads, execute, identity, alone
         )
         with self._traffic:
             result, reused = await self._answer(asked, share=share and repeatable)
@@ -147,13 +151,18 @@ class CallReuse:
             found = asked.deduplicator.find(asked.scope, asked.name, asked.arguments, asked.resource)
             if found is not None:
                 return found, True
-        perform = partial(self._perform, asked)
         # While a write runs, an execution that began before it took effect may be joined by a call that must see it.
         if not share or not traffic.is_quiet(asked.identity):
-            return await perform(), False
+            return await self._perform(asked), False
         flight = (asked.scope, asked.identity, traffic.generation(asked.identity))
-        result, shared = await self._once.share(flight, perform)
+        perform = self._perform if asked.alone else self._perform_in_turn
+        result, shared = await self._once.share(flight, partial(perform, asked))
         return (detached_result(result), True) if shared else (result, False)
+
+    async def _perform_in_turn(self, asked: _ReuseRequest) -> ToolResult:
+        """Calls that are made at the same moment find this one under way, also where its tool never waits."""
+        await asyncio.sleep(0)
+        return await self._perform(asked)
 
     async def _perform(self, asked: _ReuseRequest) -> ToolResult:
         traffic = self._traffic

@@ -34,11 +34,13 @@ class HandlerRaised(Exception):
 class HandlerWork:
     """A future for the handler's value, and whether it heeds being cancelled."""
 
-    __slots__ = ("_deadline", "_held", "_left", "_timer", "_told", "_waiter", "future", "late", "stoppable")
+    __slots__ = ("_deadline", "_held", "_left", "_steps", "_timer", "_told", "_waiter", "future", "late", "stoppable")
 
     def __init__(self, future: asyncio.Future[Any] | None = None) -> None:
         """Give a future that something else sets and calls `wake` for; it cannot be stopped from here."""
         self.stoppable = future is None
+        self._steps: _HandlerSteps | None = None
+        """An async handler, until its first step is taken."""
         self._told = False
         self._waiter: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -53,9 +55,9 @@ class HandlerWork:
 
     @classmethod
     def of(cls, start: Callable[[], Awaitable[Any]], watch: LoopWatch | None = None, tool: str = "") -> HandlerWork:
-        """Start an async handler in a task of its own, with somebody to watch for how long it holds the loop."""
+        """An async handler, which begins when it is waited for; `watch` is told for how long it holds the loop."""
         work = cls()
-        work.future = asyncio.get_running_loop().create_task(_HandlerSteps(work, start, watch, tool))
+        work._steps = _HandlerSteps(work, start, watch, tool)
         return work
 
     @property
@@ -85,10 +87,13 @@ class HandlerWork:
             return
         timer.cancel()
         if self._held:
-            self._left = timer.when() - loop.time()
-            self._timer = loop.call_at(self._deadline or timer.when() + _AGES, self.wake)
+            self._stop_time(loop, timer.when())
         else:
             self._timer = loop.call_at(min(loop.time() + self._left, timer.when()), self.wake)
+
+    def _stop_time(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
+        self._left = due - loop.time()
+        self._timer = loop.call_at(self._deadline or due + _AGES, self.wake)
 
     async def watch(
         self, timeout: float, grace: float, deadline: float | None = None, *, keeps_time: bool = False
@@ -106,9 +111,13 @@ class HandlerWork:
         loop = asyncio.get_running_loop()
         due = loop.time() + timeout
         ending: Ending = "timeout"
+        if self._steps is not None:
+            self.future, self._steps = begin(self._steps, loop), None
         if not self.future.done():
             self._waiter = loop.create_future()
-            if not keeps_time:
+            if self._held:
+                self._stop_time(loop, due)
+            elif not keeps_time:
                 self._timer = loop.call_at(due, self.wake)
             try:
                 await self._waiter
@@ -137,11 +146,36 @@ class HandlerWork:
             return  # cancelled once more: whoever calls is in more of a hurry than the work
 
 
+def begin(steps: _HandlerSteps, loop: asyncio.AbstractEventLoop) -> asyncio.Future[Any]:
+    """Takes the first step of a handler here and now, as the task that goes on with it, and gives what has its value.
+
+    A handler that never waits is done then, without a turn of the loop or a timer. Code in the step finds itself in the
+    task of the handler, as in any later one: what it begins there, as a time-out or a group of tasks, belongs to that.
+    """
+    caller = asyncio.current_task(loop)
+    if caller is None or loop.get_task_factory() is not None:
+        return loop.create_task(steps)
+    context = contextvars.copy_context()
+    task = loop.create_task(steps, context=context)
+    asyncio.tasks._leave_task(loop, caller)
+    asyncio.tasks._enter_task(loop, task)
+    try:
+        done = context.run(steps.take_first, loop)
+    finally:
+        asyncio.tasks._leave_task(loop, task)
+        asyncio.tasks._enter_task(loop, caller)
+    return task if done is None else done
+
+
+_NOT_TAKEN: Any = object()
+"""In place of what the first step waits for: it was not taken ahead of the task, or its task has seen that."""
+
+
 class _HandlerSteps(Coroutine[Any, Any, Any]):
     """The coroutine of a handler's task: it contains what the handler raises, and measures each step from one `await`
     to the next. A class, because a coroutine around the handler's could not see its steps."""
 
-    __slots__ = ("_coroutine", "_start", "_tool", "_watch", "_work")
+    __slots__ = ("_coroutine", "_ended", "_first", "_start", "_tool", "_watch", "_work")
 
     def __init__(
         self, work: HandlerWork, start: Callable[[], Awaitable[Any]], watch: LoopWatch | None, tool: str
@@ -151,8 +185,34 @@ class _HandlerSteps(Coroutine[Any, Any, Any]):
         self._watch = watch
         self._tool = tool
         self._coroutine: Coroutine[Any, Any, Any] | None = None
+        self._first: Any = _NOT_TAKEN
+        """What the first step waits for, if it was taken before its task runs."""
+        self._ended = False
+        """Whether the first step was the last."""
+
+    def take_first(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[Any] | None:
+        """The first step, ahead of the task; a future of what came of it, if it was the last."""
+        try:
+            self._first = self.send(None)
+        except StopIteration as end:
+            done = loop.create_future()
+            done.set_result(end.value)
+        except Exception as error:
+            done = loop.create_future()
+            done.set_exception(error)
+            done.exception()  # it is seen to, though its answer may be given without it
+        else:
+            return None
+        self._ended = True
+        return done
 
     def send(self, value: Any) -> Any:
+        if self._ended:
+            raise StopIteration
+        if (first := self._first) is not _NOT_TAKEN:
+            self._first = _NOT_TAKEN
+            if first is not None:
+                return first  # for the task to wait for
         began = perf_counter()
         if (coroutine := self._coroutine) is None:
             coroutine = self._coroutine = _started(self._start)
@@ -168,6 +228,12 @@ class _HandlerSteps(Coroutine[Any, Any, Any]):
                 self._tell(perf_counter() - began)
 
     def throw(self, kind: Any, value: Any = None, trace: TracebackType | None = None) -> Any:
+        if self._ended:
+            raise StopIteration
+        if (first := self._first) is not _NOT_TAKEN:
+            self._first = _NOT_TAKEN
+            if first is not None and first.cancel():  # as if the task had waited for it when it was cancelled
+                return first
         began = perf_counter()
         if (coroutine := self._coroutine) is None:
             coroutine = self._coroutine = _started(self._start)
