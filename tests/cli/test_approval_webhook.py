@@ -10,7 +10,6 @@ import json
 import os
 import re
 import socket
-import sys
 import threading
 import urllib.parse
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from handrail.journal.approval_links import ApprovalLink, ApprovalLinks
+from tests import prestarted
 from tests.approved import approve
 from tests.cli.journal_fixtures import run
 from tests.cli.test_serve import running
@@ -111,9 +111,10 @@ address = "http://127.0.0.1:{port}"
 
 def client(folder: Path) -> Client:
     names = ("HOOK_SECRET", "HOOK_URL", "XDG_STATE_HOME", "PATH")
+    python, *rest = prestarted.command()
     server = StdioServerParameters(
-        command=sys.executable,
-        args=["-m", "handrail", "mcp", "serve", "--tools", "tools.py"],
+        command=python,
+        args=[*rest, "-m", "handrail", "mcp", "serve", "--tools", "tools.py"],
         cwd=folder,
         env={name: os.environ[name] for name in names},
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +13,7 @@ from mcp import Client, StdioServerParameters
 
 from handrail.config.load import load_config
 from handrail.journal.reader import JournalReader
+from tests import prestarted
 from tests.app.app_folder import AppFolder
 from tests.cli.journal_fixtures import run
 from tests.mcp.servers.described_server import tool
@@ -56,9 +56,10 @@ async def test_a_call_through_call_tool_is_the_call_of_the_tool_that_it_names(
         asked.append(params.message)
         return mcp_types.ElicitResult(action="accept", content={"allow": True})
 
+    python, *rest = prestarted.command()
     server = StdioServerParameters(
-        command=sys.executable,
-        args=["-m", "handrail", "mcp", "serve", "--offer", "search"],
+        command=python,
+        args=[*rest, "-m", "handrail", "mcp", "serve", "--offer", "search"],
         cwd=place.folder,
         env={"XDG_STATE_HOME": str(place.folder / "home"), "PATH": os.environ["PATH"]},
     )

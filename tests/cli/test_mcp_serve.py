@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import re
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from handrail.journal.reader import JournalReader
+from tests import prestarted
 from tests.app.app_folder import AppFolder
 from tests.approved import approve
 from tests.cli.journal_fixtures import command, environment
@@ -85,9 +85,10 @@ def place(tmp_path: Path) -> AppFolder:
 
 @asynccontextmanager
 async def client(place: AppFolder, person: Person, mode: Mode, hear: Any = None) -> AsyncIterator[Client]:
+    python, *rest = prestarted.command()
     server = StdioServerParameters(
-        command=sys.executable,
-        args=["-m", "handrail", "mcp", "serve"],
+        command=python,
+        args=[*rest, "-m", "handrail", "mcp", "serve"],
         cwd=place.folder,
         env={"XDG_STATE_HOME": str(place.folder / "home"), "PATH": os.environ["PATH"]},
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
+from tests import prestarted
 from tests.mcp.server.server_setup import ERAS, keyed, text
 
 TOOLS = """
@@ -51,13 +51,14 @@ class Shop:
         return path.read_text().splitlines() if path.exists() else []
 
     def handrail(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "handrail", *arguments, "--journal", str(self.folder / "journal.db")]
+        command = [*prestarted.command(), "-m", "handrail", *arguments, "--journal", str(self.folder / "journal.db")]
         return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False, timeout=120)
 
     @asynccontextmanager
     async def client(self, era: str, *options: str) -> AsyncIterator[Client]:
-        arguments = ["-m", "handrail", "mcp", "serve", "--tools", "tools.py", "--journal", "journal.db", *options]
-        program = StdioServerParameters(command=sys.executable, args=arguments, cwd=self.folder)
+        python, *rest = prestarted.command()
+        served = ("-m", "handrail", "mcp", "serve", "--tools", "tools.py", "--journal", "journal.db", *options)
+        program = StdioServerParameters(command=python, args=[*rest, *served], cwd=self.folder)
         async with Client(program, mode=era, cache=None, read_timeout_seconds=60) as connected:
             yield connected
 

@@ -26,10 +26,12 @@ from handrail.mcp import ApproverQuestionHandler, McpBounds, StdioEndpoint, mcp_
 from handrail.mcp.values import Endpoint, Era, HttpEndpoint
 from handrail.testing.journal import MemoryJournal
 from handrail.testing.model import ScriptedModel, text
+from tests import prestarted
 from tests.polling import until
 
 SERVER = Path(__file__).with_name("asking_server_program.py")
-PROGRAM = StdioEndpoint(command=sys.executable, args=(str(SERVER),))
+
+
 FORM = {
     "type": "object",
     "properties": {
@@ -55,9 +57,9 @@ class Person:
 
 @asynccontextmanager
 async def curious(
-    asking: ApproverQuestionHandler | None, era: Era, endpoint: Endpoint = PROGRAM, **options: Any
+    asking: ApproverQuestionHandler | None, era: Era, endpoint: Endpoint | None = None, **options: Any
 ) -> AsyncIterator[Executor]:
-    ensemble = mcp_ensemble("curious", endpoint, era=era, asking=asking, required=True, **options)
+    ensemble = mcp_ensemble("curious", endpoint or over_pipes(), era=era, asking=asking, required=True, **options)
     await ensemble.prepare()
     try:
         async with Executor([ensemble]) as executor:
@@ -66,9 +68,16 @@ async def curious(
         await ensemble.close()
 
 
+def over_pipes() -> StdioEndpoint:
+    python, *rest = prestarted.command()
+    return StdioEndpoint(command=python, args=(*rest, str(SERVER)))
+
+
 @asynccontextmanager
 async def at_address() -> AsyncIterator[HttpEndpoint]:
-    program = await asyncio.create_subprocess_exec(sys.executable, SERVER, "--http", stdout=asyncio.subprocess.PIPE)
+    program = await asyncio.create_subprocess_exec(
+        *prestarted.command(), SERVER, "--http", stdout=asyncio.subprocess.PIPE
+    )
     try:
         assert program.stdout is not None
         yield HttpEndpoint(url=f"http://127.0.0.1:{int(await program.stdout.readline())}/mcp")
@@ -359,7 +368,7 @@ async def two_at_once(endpoint: Endpoint, era: Era, *, apart: bool = False) -> t
 @pytest.mark.parametrize(("era", "over"), [("modern", "pipes"), ("legacy", "http")])
 async def test_a_question_is_known_by_the_call_that_it_came_with(era: Era, over: str) -> None:
     async with AsyncExitStack() as stack:
-        endpoint = PROGRAM if over == "pipes" else await stack.enter_async_context(at_address())
+        endpoint = over_pipes() if over == "pipes" else await stack.enter_async_context(at_address())
         person, got = await two_at_once(endpoint, era)
     assert {says: question.meant for says, question in person.asked.items()} == {
         "one": ("run_one",),
@@ -372,7 +381,7 @@ async def test_a_question_is_known_by_the_call_that_it_came_with(era: Era, over:
 @pytest.mark.parametrize("over", ["pipes", "http"])
 async def test_where_the_wire_does_not_say_for_whom_a_server_asks_nobody_guesses(over: str) -> None:
     async with AsyncExitStack() as stack:
-        endpoint = PROGRAM if over == "pipes" else await stack.enter_async_context(at_address())
+        endpoint = over_pipes() if over == "pipes" else await stack.enter_async_context(at_address())
         person, got = await two_at_once(endpoint, "legacy", apart=True)
     assert person.asked["one"].meant == ("run_one",), "it was the only one at work"
     assert person.asked["three"].meant == ("run_one", "run_three")

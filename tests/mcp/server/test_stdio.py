@@ -16,16 +16,18 @@ import mcp_types as types
 import pytest
 from mcp import Client, StdioServerParameters
 
+from tests import prestarted
 from tests.mcp.server.server_setup import ERAS, text
 
 era = pytest.mark.parametrize("era", ERAS)
 ROOT = Path(__file__).parents[3]
-COMMAND = (sys.executable, "-m", "tests.mcp.server.stdio_program")
+PROGRAM = ("-m", "tests.mcp.server.stdio_program")
 
 
 @asynccontextmanager
 async def client(era: str, folder: Path, **options: Any) -> AsyncIterator[Client]:
-    program = StdioServerParameters(command=COMMAND[0], args=[*COMMAND[1:], str(folder)], cwd=ROOT)
+    python, *rest = prestarted.command()
+    program = StdioServerParameters(command=python, args=[*rest, *PROGRAM, str(folder)], cwd=ROOT)
     async with Client(program, mode=era, cache=None, read_timeout_seconds=60, **options) as connected:
         yield connected
 
@@ -131,7 +133,8 @@ class Pipes:
 @asynccontextmanager
 async def pipes(folder: Path, *options: str) -> AsyncIterator[Pipes]:
     process = await asyncio.create_subprocess_exec(
-        *COMMAND,
+        *prestarted.command(),
+        *PROGRAM,
         str(folder),
         *options,
         cwd=ROOT,
@@ -189,7 +192,7 @@ async def test_sigterm_ends_the_server_in_order_while_input_is_open(tmp_path: Pa
 
 @pytest.mark.parametrize(("size", "count"), [(9_000, 200), (900, 1_000)])
 def test_sigterm_ends_a_server_whose_client_does_not_read(tmp_path: Path, size: int, count: int) -> None:
-    command = (*COMMAND, str(tmp_path))
+    command = (sys.executable, *PROGRAM, str(tmp_path))
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None and process.stdout is not None
         many = [calls(number, "echo", text="x" * size) for number in range(2, count)]
