@@ -318,6 +318,20 @@ def test_a_message_can_be_taken_back_edited_and_forked_from(served: PageNode, ta
     expect(box(page)).to_have_value("hello two")
 
 
+def test_after_an_undo_the_page_says_what_stays_done(served: PageNode, tab: Tab) -> None:
+    page = tab(served)
+    say(page, "write the note")
+    expect(question(page)).to_be_visible()
+    press(page, "a")
+    answered(page, "It is written.")
+    said(page).last.get_by_role("button", name="Undo to here").click()
+    page.get_by_role("button", name="Take it back").click()
+    expect(said(page)).to_have_count(0)
+    told = page.get_by_role("alert").filter(has_text="stays done")
+    expect(told).to_contain_text("notes:write_note (path: plan.txt · text: rest): done")
+    assert (served.kept / "plan.txt").read_text() == "rest"
+
+
 def test_two_tabs_see_the_same_and_a_question_is_answered_once(served: PageNode, tab: Tab) -> None:
     one = tab(served)
     say(one, "hello")

@@ -126,7 +126,7 @@ async def test_looking_first_keeps_the_question_and_f7_goes_back_to_it(folder: P
         await person.asked()
         await person.press("escape")
         await person.until(lambda: person.app.screen is person.app.chat)
-        assert "waits for your word" in person.screen
+        assert "waits for your approval" in person.screen
         await person.press("f7")
         await person.asked()
         await person.press_button("allow")

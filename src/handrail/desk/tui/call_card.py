@@ -25,7 +25,7 @@ _ERROR_WIDTH = 400
 _STAGES = {
     # stage      sign, says
     "writing": ("✎", "is being written"),
-    "asked": ("?", "waits for your word"),
+    "asked": ("?", "waits for your approval"),
     "running": ("▶", "running"),
 }
 

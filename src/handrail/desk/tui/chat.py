@@ -73,7 +73,7 @@ class PromptArea(TextArea):
 _STATES: dict[State, str] = {
     "idle": "",
     "working": "working, Esc stops it",
-    "waiting": "waits for your word, F7 asks",
+    "waiting": "waits for your approval, F7 asks",
     "failed": "failed",
 }
 

@@ -12,10 +12,10 @@ import { copy } from "../../copy.js";
 import { h } from "../../dom.js";
 import { confirm } from "../../dialog.js";
 import { visible } from "../../text.js";
-import { dismiss, say } from "../../toast.js";
+import { alert, dismiss, say } from "../../toast.js";
 import { t } from "../../words.js";
 import { banner, heading } from "./alert.js";
-import { oneLine } from "./card.js";
+import { argumentLine, oneLine } from "./card.js";
 import { asker } from "./asker.js";
 import { composer } from "./composer.js";
 import { drafts } from "./drafts.js";
@@ -37,7 +37,7 @@ export function talk(id, ctx, titled) {
   const alarm = h("p", { class: "unseen", role: "alert" });
   const lost = h("p", { class: "lost-bar", role: "status", hidden: true });
   const rest = () => matchMedia("(pointer: coarse)").matches || writes.focus();
-  const does = doings(id, ctx, (words, upto) => writes.put(words, upto), rest);
+  const does = doings(id, ctx, (words, upto) => writes.put(words, upto), rest, (upto) => (now ? lastingCalls(now, upto) : []));
   const proof = () => `#/proof/${encodeURIComponent(now?.run || id)}`;
   const shown = thread({ ...does, older, proof, answer: (callId) => asks.open(callId) });
   const alerts = banner({ ...does.afterFailure });
@@ -142,14 +142,25 @@ export function talk(id, ctx, titled) {
   };
 }
 
+/** The calls from this message on that changed something, or may have: undo takes back words, and not what was done.
+ * @param {Talk} talk @param {number} upto */
+function lastingCalls(talk, upto) {
+  const calls = talk.items.filter((item) => item.kind === "call" && item.side_effects && item.index >= upto);
+  const outcome = (/** @type {string} */ id) => talk.items.find((item) => item.kind === "result" && item.call_id === id)?.outcome ?? "in_doubt";
+  const lasts = calls.filter((item) => LASTING.has(outcome(item.call_id ?? "")));
+  return lasts.map((item) => `${visible(item.name ?? "")} (${argumentLine(item.arguments)}): ${t(`chat.undone.${outcome(item.call_id ?? "") === "ok" ? "ok" : "doubt"}`)}`);
+}
+const LASTING = new Set(["ok", "in_doubt", "timeout", "cancelled"]);
+
 /**
  * What a person can do with a conversation. What cannot be done is said, and nothing else happens.
  * @param {string} id
  * @param {Context} ctx
  * @param {(words: string, upto?: number | null) => void} write Puts words where they can be changed.
  * @param {() => void} rest Where the person is once what they pressed is gone.
+ * @param {(upto: number) => string[]} lasting What tools did from this message on, in words.
  */
-function doings(id, ctx, write, rest) {
+function doings(id, ctx, write, rest, lasting) {
   /** @param {string} capability @param {object} [input] @param {string} [key] */
   const call = (capability, input = {}, key = "chat.failed") => ask(capability, { id, ...input }).catch(failed(key));
   const again = async () => void (await call("desk.again", {}, "chat.failed.again").finally(rest));
@@ -160,8 +171,11 @@ function doings(id, ctx, write, rest) {
   const whole = async (index) => (await ask("desk.whole", { id, index })).text;
   /** @param {number} upto */
   const back = async (upto) => {
+    const stays = lasting(upto);
     const said = await call("desk.undo", { upto }, "chat.failed.undo");
-    if (said) write(said.words);
+    if (!said) return;
+    write(said.words);
+    if (stays.length) alert({ title: t("chat.undone"), text: stays.join("\n"), key: `undone ${id}` });
   };
   const afterFailure = {
     /** @param {Alert} alert */
