@@ -169,8 +169,8 @@ def test_a_question_of_another_conversation_or_of_a_tool_that_is_tried_in_anothe
     trying.get_by_role("textbox", name="path").fill("tried.txt")
     trying.get_by_role("textbox", name="text").fill("rest")
     trying.get_by_role("button", name="Run", exact=True).click()
-    expect(trying.get_by_role("dialog", name="Allow write_note?")).to_be_visible()
-    told = watching.get_by_role("alert").filter(has_text="Allow write_note?")
+    expect(trying.get_by_role("dialog", name="write_note?")).to_be_visible()
+    told = watching.get_by_role("alert").filter(has_text="write_note?")
     told.get_by_role("button", name="Look at it").click()
     watching.get_by_role("dialog").get_by_role("button", name="Allow once").click()
     expect(watching.get_by_role("dialog")).to_have_count(0)
@@ -180,7 +180,7 @@ def test_a_question_of_another_conversation_or_of_a_tool_that_is_tried_in_anothe
     box.fill("write the note")
     box.press("Enter")
     told.get_by_role("button", name="Look at it").click()
-    expect(watching.get_by_role("dialog", name="Allow write_note?")).to_be_visible()
+    expect(watching.get_by_role("dialog", name="write_note?")).to_be_visible()
     expect(watching.get_by_role("heading", name="write the note", level=1)).to_be_attached()
 
 
