@@ -101,9 +101,9 @@ class TuiApp(App[None]):
                 self.bell()
                 self.notify(alert_text(about), title="In another conversation", severity="error", markup=False)
             case DeskQuestion(conversation=""):
-                self.notify(f"{line(about.tool, 60)} of another program waits for your approval; F7 shows it", markup=False)
+                self.notify(f"{line(about.tool, 60)} of another program waits for approval; F7 shows it", markup=False)
             case DeskQuestion(conversation=talk) if talk not in (self.chat.talk, *(each.run for each in self._trials)):
-                self.notify(f"{line(about.tool, 60)} waits for your approval; Ctrl+O goes there", markup=False)
+                self.notify(f"{line(about.tool, 60)} waits for approval; Ctrl+O goes there", markup=False)
             case str() if kind == "answered":
                 self.run_worker(self._close_question(about))
             case str() if kind == "gone":
