@@ -14,11 +14,12 @@ from handrail.core.events import Recorded
 from handrail.core.ports import AppendsAtOnce, Journal
 from handrail.journal.in_memory import InMemoryJournal
 from handrail.journal.journal import JournalTiming, SqliteJournal
+from handrail.journal.postgres_journal import PostgresJournal
 from handrail.testing.journal import MemoryJournal
 from tests.journal.event_samples import finished, settled, started, whole_run
 
 
-@pytest.fixture(params=["double", "memory", "sqlite", "sqlite by thread"])
+@pytest.fixture(params=["double", "memory", "sqlite", "sqlite by thread", "postgres"])
 async def journal(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Journal]:
     made: Journal
     match request.param:
@@ -28,6 +29,8 @@ async def journal(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
             made = InMemoryJournal()
         case "sqlite":
             made = await SqliteJournal.open(tmp_path / "journal.db")
+        case "postgres":
+            made = await PostgresJournal.open(request.getfixturevalue("postgres_url"))
         case _:
             made = await SqliteJournal.open(tmp_path / "journal.db", timing=JournalTiming(stall=0))
     yield made

@@ -4,21 +4,43 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
+
+import click
 
 from handrail.core.errors import JournalError
 from handrail.core.git_index import is_tracked
 from handrail.core.keyfile import UnsafeKeyFile, check_state_folder
+from handrail.journal.places import JournalPlace, parse_place
+from handrail.state.url import StateUrl
 
 DEFAULT = Path(".handrail") / "journal.db"
 _HOW = "a program makes one with SqliteJournal.open(PATH) and Executor(…, journal=…)"
 
 
-def find_journal(named: Path | None, start: Path) -> Path:
+class PlaceType(click.ParamType):  # type: ignore[type-arg]
+    """Where a journal is, on the command line."""
+
+    name = "path"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return parse_place(value) if isinstance(value, str) else value
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        return click.Path().shell_complete(ctx, param, incomplete)
+
+
+PLACE = PlaceType()
+
+
+def find_journal(named: JournalPlace | None, start: Path) -> JournalPlace:
     """The journal of this name; without one, the default in this folder or in the nearest one above that has it.
 
     Raises:
         JournalError: There is none, with how to make one; or it was found in a folder that is not the user's own.
     """
+    if isinstance(named, StateUrl):
+        return named
     if named is not None:
         if not named.is_file():
             raise JournalError(f"there is no journal at {str(named)!r}; check the path, or make one: {_HOW}")
@@ -32,16 +54,28 @@ def find_journal(named: Path | None, start: Path) -> Path:
     )
 
 
-def configured_journal(config: Path | None, start: Path) -> Path | None:
-    """The journal that the configuration names, if there is one and it does.
+def configured_journal(config: Path | None, start: Path) -> JournalPlace | None:
+    """The journal that the configuration names, if there is one and it does; that of a shared state before a file.
 
     Raises:
         ConfigError: The file cannot be read.
         UsageError: It names one outside its own folder, and is not approved.
     """
-    from handrail.config.load import find_config, journal_in, load_config  # most commands are told by the folder alone
+    from handrail.config.load import (  # most commands are told by the folder alone
+        find_config,
+        journal_in,
+        load_config,
+        state_in,
+    )
 
+    if (named := StateUrl.from_environment()) is not None:
+        return named
     found = find_config(config, start)
+    if found is not None and (state := state_in(found)) is not None:
+        from handrail.cli.config.approval import check_approved
+
+        check_approved(load_config(found))
+        return state
     journal = None if found is None else journal_in(found)
     if found is None or journal is None:
         return None

@@ -7,7 +7,9 @@ from pathlib import Path
 import click
 
 import handrail
+from handrail.cli.journal_location import PLACE
 from handrail.cli.lazy_groups import RootGroup, examples
+from handrail.journal.places import JournalPlace
 
 _COMMANDS = {
     # name     where it is below handrail.cli, and what it is for
@@ -54,7 +56,7 @@ _COMMANDS = {
 )
 @click.option(
     "--journal",
-    type=click.Path(path_type=Path),
+    type=PLACE,
     envvar="HANDRAIL_JOURNAL",
     metavar="PATH",
     help="The record of what ran. Default: $HANDRAIL_JOURNAL, or .handrail/journal.db here or in a folder above.",
@@ -66,5 +68,5 @@ _COMMANDS = {
     help="The configuration. Default: $HANDRAIL_CONFIG, or handrail.toml here or in a folder above.",
 )
 @click.version_option(handrail.__version__, prog_name="handrail", message="%(prog)s %(version)s")
-def root(journal: Path | None, config: Path | None) -> None:
+def root(journal: JournalPlace | None, config: Path | None) -> None:
     """Tool calls you can lean on: ask a model, see what it did, prove it, and answer what waits."""

@@ -33,6 +33,9 @@ def _model_names(ctx: click.Context) -> tuple[str, ...]:
 complete_models = completer(_model_names)
 
 
+_RUNS = "a command that runs something"
+
+
 @dataclass(frozen=True, slots=True)
 class CliSetup:
     """Where a command stands: how it answers, and the configuration it works with."""
@@ -46,7 +49,7 @@ class CliSetup:
     def journal(self) -> Path:
         """The journal to write to. It need not be there yet."""
         home = Path.cwd() if self.config.file is None else self.config.file.parent
-        return journal_to_write(self.view.named, self.config.journal, home, Path.cwd())
+        return journal_to_write(self.view.named_file(_RUNS), self.config.journal, home, Path.cwd())
 
     def offering(self, most: int | None) -> Offering:
         """Which tools a turn offers, with the most that a person asks for here."""

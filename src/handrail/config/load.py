@@ -29,6 +29,7 @@ from handrail.execute.policy import AfterUntrusted, Policy
 from handrail.execute.rules import Rule
 from handrail.run.limits import Limits, OnLimit
 from handrail.run.offering import Offering
+from handrail.state.url import StateUrl
 from handrail.tools.files.build import DEDUPLICATORS
 from handrail.tools.files.toml_table import TomlKeyPath, TomlTable, read_toml_file
 from handrail.tools.tool import Retry
@@ -144,6 +145,13 @@ def journal_in(path: Path, environ: Mapping[str, str] = os.environ) -> Path | No
     top = read_toml_file(path)
     proof = {key: value for key, value in top.values.items() if key == "proof"}
     return _journal(fill_variables(TomlTable(proof, top.place, top.origins), environ), path.parent)
+
+
+def state_in(path: Path, environ: Mapping[str, str] = os.environ) -> StateUrl | None:
+    """Only which shared state a file names, or the user, for those who want to look at that and at nothing else."""
+    top = read_toml_file(path)
+    state = {key: value for key, value in top.values.items() if key == "state"}
+    return read_state(fill_variables(TomlTable(state, top.place, top.origins), environ), environ).url
 
 
 def _refuse_keys(top: TomlTable) -> None:

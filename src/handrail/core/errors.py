@@ -14,6 +14,7 @@
             OutcomeUnrecorded
             BrokenProof
             LeaseHeld
+            LeaseLost
         StateError
             StateUnavailable
         LimitExceeded
@@ -189,6 +190,17 @@ class LeaseHeld(JournalError):
         super().__init__(f"run {run!r} is in use by {holder}; wait for it to end, or resume it there")
         self.run = run
         self.holder = holder
+
+
+class LeaseLost(JournalError):
+    """Another replica took up a run on which this one worked, while this one was cut off or stopped."""
+
+    def __init__(self, run: str) -> None:
+        super().__init__(
+            f"run {run!r} was taken up by another replica while this one did not answer; it goes on there, and nothing"
+            " more of it is recorded or done here"
+        )
+        self.run = run
 
 
 class StateError(HandrailError):

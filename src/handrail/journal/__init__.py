@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from handrail.journal.in_memory import InMemoryJournal as InMemoryJournal
     from handrail.journal.journal import JournalTiming as JournalTiming, SqliteJournal as SqliteJournal
     from handrail.journal.keys import Signer as Signer, Verifier as Verifier
+    from handrail.journal.postgres_journal import PostgresJournal as PostgresJournal
     from handrail.journal.reader import JournalReader as JournalReader, erase as erase
     from handrail.journal.telemetry import EventRing as EventRing, Telemetry as Telemetry
 
@@ -32,6 +33,7 @@ export_lazily(
         "handrail.journal.in_memory": "InMemoryJournal",
         "handrail.journal.journal": "JournalTiming SqliteJournal",
         "handrail.journal.keys": "Signer Verifier",
+        "handrail.journal.postgres_journal": "PostgresJournal",
         "handrail.journal.reader": "JournalReader erase",
         "handrail.journal.telemetry": "EventRing Telemetry",
     },

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal
 
 from handrail.core.calls import ToolResult
 from handrail.core.errors import LeaseHeld, UsageError
 from handrail.core.events import CallAmended, ConfirmationAnswered, ConfirmationRequested
 from handrail.core.ports import Clock, SystemClock
-from handrail.journal.journal import SqliteJournal
+from handrail.journal.places import JournalPlace, open_journal
 from handrail.journal.reader import JournalReader
 
 
 async def answer(
-    path: Path,
+    path: JournalPlace,
     question: ConfirmationRequested,
     decision: Literal["allow", "deny"],
     *,
@@ -29,7 +28,7 @@ async def answer(
         JournalError: It could not be written.
     """
     said = question.answered(decision, at=clock.now(), by=by, reason=reason)
-    async with await SqliteJournal.open(path) as journal:
+    async with await open_journal(path) as journal:
         first = await journal.answer(said, durable=True)
     if first != said:
         word = "allowed" if first.decision == "allow" else "denied"
@@ -39,7 +38,9 @@ async def answer(
     return said
 
 
-async def settle(path: Path, run: str, tool: str, result: ToolResult, *, clock: Clock = SystemClock()) -> CallAmended:
+async def settle(
+    path: JournalPlace, run: str, tool: str, result: ToolResult, *, clock: Clock = SystemClock()
+) -> CallAmended:
     """Write down what a person found out about a call in doubt. It is the call's result from then on.
 
     Raises:
@@ -56,7 +57,7 @@ async def settle(path: Path, run: str, tool: str, result: ToolResult, *, clock: 
         why="person",
         result=result,
     )
-    async with await SqliteJournal.open(path) as journal:
+    async with await open_journal(path) as journal:
         lease = held = None
         try:
             lease = await journal.lease(run)

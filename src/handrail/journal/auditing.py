@@ -29,6 +29,7 @@ from handrail.journal.in_memory import InMemoryJournal
 from handrail.journal.keys import Signer, Verifier
 from handrail.journal.merkle import inclusion_proofs, leaf_hash, root
 from handrail.journal.note import Checkpoint, open_note, sign
+from handrail.journal.places import JournalPlace
 from handrail.journal.reader import JournalReader, JournalRow
 from handrail.journal.verifier import BELOW, included, run_extension
 
@@ -52,8 +53,8 @@ class AuditReport(Struct, frozen=True, kw_only=True):
     """Intact entries that tell of a side effect which began although a person had denied it."""
 
 
-AnyJournal = str | Path | InMemoryJournal
-"""The file of a journal, or one that has none."""
+AnyJournal = str | JournalPlace | InMemoryJournal
+"""The file of a journal, the address of a shared state, or a journal that has neither."""
 
 
 def _opened(journal: AnyJournal) -> JournalReader:

@@ -27,6 +27,7 @@ from handrail.journal.journal_files import (
     write_ahead_log,
 )
 from handrail.journal.keys import Signer
+from handrail.journal.places import JournalPlace
 from handrail.state.sqlite_retry import primary_code, retry_while_busy
 
 FORMAT = 1
@@ -192,7 +193,7 @@ def _unwritable(path: Path, patience: float) -> sqlite3.Connection:
         raise explain_failure(path, error) from error
 
 
-def explain_failure(path: Path, error: sqlite3.Error | OSError | UnicodeDecodeError) -> JournalError:
+def explain_failure(path: JournalPlace, error: sqlite3.Error | OSError | UnicodeDecodeError) -> JournalError:
     """A failure of the file as an error that says what to do."""
     if isinstance(error, UnicodeDecodeError):  # what SQLite has to say of a damaged file may itself be damaged
         code, what = sqlite3.SQLITE_CORRUPT, str(error)
@@ -230,7 +231,7 @@ def default_origin(path: Path) -> str:
 
 def read_meta(connection: sqlite3.Connection) -> dict[str, str]:
     """What the journal says of itself. A value that is no text says nothing."""
-    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
+    if isinstance(connection, sqlite3.Connection) and not has_table(connection, "meta"):
         return {}
     rows = connection.execute("SELECT key, value FROM meta")
     return {key: value for key, value in rows if isinstance(key, str) and isinstance(value, str)}
@@ -238,7 +239,12 @@ def read_meta(connection: sqlite3.Connection) -> dict[str, str]:
 
 def has_exact(connection: sqlite3.Connection) -> bool:
     """Whether the journal has a table of encrypted bodies; one that was only read by a new handrail has none."""
-    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'exact'").fetchone() is not None
+    return not isinstance(connection, sqlite3.Connection) or has_table(connection, "exact")
+
+
+def has_table(connection: sqlite3.Connection, name: str) -> bool:
+    """Whether a file has a table; in a shared state all of them are there."""
+    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone() is not None
 
 
 def _configure(connection: sqlite3.Connection, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The journal in SQLite, as the port asks for it: `append` returns when the entry is kept.
+"""The journal as the port asks for it: `append` returns when the entry is kept. And the one in SQLite.
 
 Entries that are asked for in one turn of the event loop, or while a commit is under
 way, share a transaction. Who commits was decided by measuring (`bench/bench_journal.py`):
@@ -25,17 +25,17 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, Self, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from handrail.core.errors import JournalError, describe_exception
+from handrail.core.errors import JournalError, LeaseLost, describe_exception
 from handrail.core.events import CallIntended, ConfirmationAnswered, ConfirmationRequested, Recorded
-from handrail.core.ports import Clock, EffectMark, SystemClock
+from handrail.core.ports import Clock, EffectMark, Lease, SystemClock
 from handrail.journal import put_off, reader
 from handrail.journal.database import JournalBusy
 from handrail.journal.entry import (
@@ -47,6 +47,7 @@ from handrail.journal.entry import (
     draft,
     seal_entry,
 )
+from handrail.journal.escape import uncolumn
 from handrail.journal.keys import Signer
 from handrail.journal.lease import RunLease, RunLeases
 from handrail.journal.writer import JournalWriter
@@ -92,8 +93,11 @@ class _QueuedEntry(Struct, frozen=True, eq=False):
     """None if nobody waits."""
 
 
-class SqliteJournal:
-    """One file, many runs, any number of processes. `open` makes one."""
+class BatchedJournal:
+    """A journal whose entries share commits. Who keeps them, and how leases are given, is up to the engine."""
+
+    _is_near: ClassVar[bool] = True
+    """Whether a look into the writer takes so short that the event loop may do it."""
 
     def __init__(
         self,
@@ -114,7 +118,6 @@ class SqliteJournal:
         self._publish = publish
         self._random = random
         self._sealing = writer.signer.sealing
-        self._leases = RunLeases.of(self.path)
         self._waiting: deque[_QueuedEntry] = deque()
         self._owed: deque[EntryDraft] = deque()
         """Entries that nobody waits for. They are older than those that wait, and are written with them."""
@@ -144,36 +147,7 @@ class SqliteJournal:
         self._thread.start()
         put_off.register(self.path, self)
 
-    @classmethod
-    async def open(
-        cls,
-        path: str | Path,
-        *,
-        signer: Signer | None = None,
-        origin: str | None = None,
-        clock: Clock = SystemClock(),
-        checkpoint_every: int = 1024,
-        timing: JournalTiming = JournalTiming(),
-        publish: Callable[[str], None] | None = None,
-        random: Callable[[int], bytes] = os.urandom,
-    ) -> SqliteJournal:
-        """Open or make a journal. If no signer is given, the key in the file beside it (`.key`) signs.
-
-        `publish` gets every checkpoint that is signed, in the journal's thread. A copy kept
-        elsewhere is what shows that a whole file was rewritten by someone who had the key.
-
-        Raises:
-            JournalError: It cannot be opened, with what to do about it.
-        """
-        patience = timing.patience
-        writer = await asyncio.to_thread(
-            JournalWriter.open, Path(path), signer=signer, origin=origin, patience=patience
-        )
-        return cls(
-            writer, clock=clock, checkpoint_every=checkpoint_every, timing=timing, publish=publish, random=random
-        )
-
-    async def __aenter__(self) -> SqliteJournal:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *raised: object) -> None:
@@ -247,8 +221,8 @@ class SqliteJournal:
         return owed + count, erasures
 
     async def _read(self, work: Callable[[], _T]) -> _T:
-        """Have the writer looked into: at once, or in a thread if somebody is writing."""
-        if not self._lock.acquire(blocking=False):
+        """Have the writer looked into: at once, or in a thread if somebody is writing, or the engine is far away."""
+        if not self._is_near or not self._lock.acquire(blocking=False):
             return await asyncio.to_thread(self._read_in_turn, work)
         try:
             return work()
@@ -344,11 +318,14 @@ class SqliteJournal:
             return []
         if self._owed:
             await asyncio.to_thread(self._write_owed)
-        return await asyncio.to_thread(reader.history, self.path, run)
+        return await asyncio.to_thread(self._read_history, run)
+
+    def _read_history(self, run: str) -> list[Recorded]:
+        return reader.history(self.path, run)
 
     def _is_new(self, run: str) -> bool:
         """Whether the record has nothing of a run, where that can be said at once: most runs that begin are new."""
-        if not self._lock.acquire(blocking=False):
+        if not self._is_near or not self._lock.acquire(blocking=False):
             return False
         try:
             column = column_for_id(run)
@@ -372,8 +349,8 @@ class SqliteJournal:
         with self._lock:
             self._patiently(self._commit)
 
-    async def lease(self, run: str) -> RunLease:
-        return self._leases.take(run, self._write_owed_of)
+    async def lease(self, run: str) -> Lease:
+        raise NotImplementedError
 
     def _write_owed_of(self, run: str) -> None:
         """Whoever takes the run up next must find what was put off."""
@@ -493,7 +470,13 @@ class SqliteJournal:
             self._owed.extendleft(reversed(owed))
             self._owed_because = failure
             logger.warning("the journal %s: %d entries are yet to be written: %s", self.path, len(owed), failure)
-        futures = [each.future for each in batch if each.future is not None]
+        refused = self._writer.refused
+        if refused and failure is None:
+            lost = [each for each in batch if each.draft.run in refused and not each.draft.request]
+            batch = [each for each in batch if each not in lost]
+            for each in lost:
+                _resolve_waiting(_futures([each]), LeaseLost(uncolumn(each.draft.run)), here)
+        futures = _futures(batch)
         # Several came together: let them do so again.
         self._held = 0.0 if len(futures) <= 1 else self._timing.stall
         _resolve_waiting(futures, failure, here)
@@ -601,6 +584,50 @@ class SqliteJournal:
             self._publish(note)
         except Exception:
             logger.exception("a checkpoint of the journal %s could not be published", self.path)
+
+
+class SqliteJournal(BatchedJournal):
+    """One file, many runs, any number of processes. `open` makes one."""
+
+    @classmethod
+    async def open(
+        cls,
+        path: str | Path,
+        *,
+        signer: Signer | None = None,
+        origin: str | None = None,
+        clock: Clock = SystemClock(),
+        checkpoint_every: int = 1024,
+        timing: JournalTiming = JournalTiming(),
+        publish: Callable[[str], None] | None = None,
+        random: Callable[[int], bytes] = os.urandom,
+    ) -> SqliteJournal:
+        """Open or make a journal. If no signer is given, the key in the file beside it (`.key`) signs.
+
+        `publish` gets every checkpoint that is signed, in the journal's thread. A copy kept
+        elsewhere is what shows that a whole file was rewritten by someone who had the key.
+
+        Raises:
+            JournalError: It cannot be opened, with what to do about it.
+        """
+        patience = timing.patience
+        writer = await asyncio.to_thread(
+            JournalWriter.open, Path(path), signer=signer, origin=origin, patience=patience
+        )
+        return cls(
+            writer, clock=clock, checkpoint_every=checkpoint_every, timing=timing, publish=publish, random=random
+        )
+
+    async def lease(self, run: str) -> RunLease:
+        return self._run_leases.take(run, self._write_owed_of)
+
+    @cached_property
+    def _run_leases(self) -> RunLeases:
+        return RunLeases.of(self.path)
+
+
+def _futures(batch: Iterable[_QueuedEntry]) -> list[asyncio.Future[None]]:
+    return [each.future for each in batch if each.future is not None]
 
 
 def _resolve_waiting(

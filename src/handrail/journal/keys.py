@@ -98,13 +98,32 @@ class Signer(Struct, frozen=True):
         try:
             if not path.exists():
                 path.parent.mkdir(parents=True, exist_ok=True)
-                create_key(path, _private_text(cls.from_seed(name, random(32))))
+                create_key(path, cls.create(name, random).private_text)
             text = read_key(path)
         except UnsafeKeyFile as error:
             raise JournalError(str(error)) from error
         except OSError as error:
             raise JournalError(f"cannot use the key file {str(path)!r}: {error.strerror}") from error
-        return _from_private_text(text, path, name)
+        return _from_private_text(text, f"the file {str(path)!r}", name)
+
+    @classmethod
+    def create(cls, name: str, random: Callable[[int], bytes] = os.urandom) -> Signer:
+        """A new key that is kept nowhere yet."""
+        return cls.from_seed(name, random(32))
+
+    @classmethod
+    def from_private_text(cls, text: str, place: str, name: str) -> Signer:
+        """The key that `private_text` wrote.
+
+        Raises:
+            JournalError: It is none, or one of another name; `place` says where it was found.
+        """
+        return _from_private_text(text, place, name)
+
+    @property
+    def private_text(self) -> str:
+        """The key itself as text, for where it is kept."""
+        return _private_text(self)
 
     @property
     def verifier(self) -> Verifier:
@@ -152,7 +171,7 @@ def _private_text(signer: Signer) -> str:
     return f"{_PRIVATE}{signer.name}+{signer.verifier.key_id.hex()}+{secret}\n"
 
 
-def _from_private_text(text: str, path: Path, name: str) -> Signer:
+def _from_private_text(text: str, place: str, name: str) -> Signer:
     # The causes are left out of the chain on purpose: they could show pieces of the key.
     try:
         if not text.startswith(_PRIVATE):
@@ -163,11 +182,11 @@ def _from_private_text(text: str, path: Path, name: str) -> Signer:
         signer = None
     if signer is None or signer.verifier.key_id.hex() != key_id:
         raise JournalError(
-            f"the file {str(path)!r} holds no usable signing key; restore it from a copy, or move it away"
+            f"{place} holds no usable signing key; restore it from a copy, or move it away"
             " and a new key is made (checkpoints signed before need the old verifier key)"
         )
     if signer.name != name:
         raise JournalError(
-            f"the key in {str(path)!r} belongs to {signer.name!r}, not {name!r}; use that name or another file"
+            f"the key in {place} belongs to {signer.name!r}, not {name!r}; use that name or another file"
         )
     return signer

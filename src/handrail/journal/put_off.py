@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
-from pathlib import Path
 from typing import Protocol
 from weakref import WeakSet
+
+from handrail.journal.places import JournalPlace
+from handrail.state.url import StateUrl
 
 
 class PutsOff(Protocol):
@@ -22,14 +24,18 @@ _changing = threading.Lock()
 os.register_at_fork(after_in_child=_open.clear)  # the parent writes what it has put off
 
 
-def register(path: Path, journal: PutsOff) -> None:
+def register(path: JournalPlace, journal: PutsOff) -> None:
     """From now on whoever reads this file in this process reads what the journal has put off too."""
     with _changing:
-        _open.setdefault(os.path.realpath(path), WeakSet()).add(journal)
+        _open.setdefault(_key(path), WeakSet()).add(journal)
 
 
-def unregister(path: Path, journal: PutsOff) -> None:
-    real = os.path.realpath(path)
+def _key(path: JournalPlace) -> str:
+    return path.dsn if isinstance(path, StateUrl) else os.path.realpath(path)
+
+
+def unregister(path: JournalPlace, journal: PutsOff) -> None:
+    real = _key(path)
     with _changing:
         if (journals := _open.get(real)) is not None:
             journals.discard(journal)
@@ -37,11 +43,11 @@ def unregister(path: Path, journal: PutsOff) -> None:
                 del _open[real]
 
 
-def write_put_off(path: Path) -> None:
+def write_put_off(path: JournalPlace) -> None:
     """Have the journals of this process write what they put off for this file."""
     if not _open:
         return
     with _changing:
-        journals = list(_open.get(os.path.realpath(path), ()))
+        journals = list(_open.get(_key(path), ()))
     for journal in journals:
         journal.write_put_off()

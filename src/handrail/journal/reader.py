@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
 
@@ -23,8 +23,13 @@ from handrail.journal.database import connect_existing, explain_failure, has_exa
 from handrail.journal.entry import decode_event, leaf_position
 from handrail.journal.escape import column, uncolumn
 from handrail.journal.keys import Signer
+from handrail.journal.places import JournalPlace, file_of
 from handrail.journal.summaries import CallRecord, RunSummary, RunTally, call_records
 from handrail.journal.telemetry import RING
+from handrail.state.url import StateUrl
+
+if TYPE_CHECKING:
+    from handrail.journal.postgres_tables import PostgresTables
 
 _ENTRIES = "SELECT seq, run, n, call, type, at, leaf, hash, salt, data FROM entry"
 _HEADS = "SELECT seq, run, n, call, type, at, leaf, hash, NULL, NULL FROM entry"
@@ -66,13 +71,22 @@ class JournalReader:
         JournalError: There is no journal there, or it cannot be read.
     """
 
-    def __init__(self, path: str | Path, *, still: bool = False) -> None:
-        self.path: Path = Path(path)
+    def __init__(self, path: str | JournalPlace, *, still: bool = False) -> None:
+        self.path: JournalPlace = path if isinstance(path, StateUrl) else Path(path)
         put_off.write_put_off(self.path)
-        self._connection = connect_existing(self.path, "ro")
+        self._connection = _connect(self.path)
         self._signer: Signer | None = None
         if still:
             self._connection.execute("BEGIN")
+            if isinstance(self.path, StateUrl):
+                self._connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+
+    @classmethod
+    def over(cls, tables: PostgresTables, url: StateUrl) -> JournalReader:
+        """A reader of a shared state over a connection that is there. It is the reader's to close."""
+        reader = cls.__new__(cls)
+        reader.path, reader._connection, reader._signer = url, cast(sqlite3.Connection, tables), None
+        return reader
 
     @classmethod
     def of(cls, connection: sqlite3.Connection, path: Path, signer: Signer) -> JournalReader:
@@ -105,7 +119,11 @@ class JournalReader:
         Raises:
             JournalError: It is not beside the journal, or cannot be used.
         """
-        return self._signer or own_signer(self.path, self.origin)
+        if self._signer is None and isinstance(self.path, StateUrl):
+            from handrail.journal.postgres_tables import stored_signer  # psycopg is loaded where a state is read
+
+            return stored_signer(cast("PostgresTables", self._connection).connection, self.origin)
+        return self._signer or own_signer(file_of(self.path, "a key beside it"), self.origin)
 
     def size(self) -> int:
         return int(next(self._each("SELECT count(*) FROM entry"))[0])
@@ -178,7 +196,9 @@ class JournalReader:
 
     def version(self) -> int:
         """A number that changes whenever somebody else has written to the journal."""
-        return int(next(self._each("PRAGMA data_version"))[0])
+        if isinstance(self._connection, sqlite3.Connection):
+            return int(next(self._each("PRAGMA data_version"))[0])
+        return self.end()
 
     def confirmations(self, first: int) -> Iterator[JournalRow]:
         """The questions to a person, and their answers, from this entry on."""
@@ -233,8 +253,8 @@ class JournalReader:
 
     def hashes(self, size: int | None = None) -> list[bytes]:
         """The leaf hashes of the first entries, for proofs."""
-        limit = -1 if size is None else size
-        return [row[0] for row in self._each("SELECT hash FROM entry ORDER BY seq LIMIT :limit", limit=limit)]
+        size = self.end() if size is None else size
+        return [row[0] for row in self._each("SELECT hash FROM entry WHERE seq < :size ORDER BY seq", size=size)]
 
     def checkpoints(self) -> list[tuple[int, str, bytes]]:
         """Size, signed note and tree frontier of every checkpoint, smallest first."""
@@ -271,13 +291,21 @@ class JournalReader:
             raise explain_failure(self.path, error) from error
 
 
-def history(path: Path, run: str) -> list[Recorded]:
+def _connect(path: JournalPlace) -> sqlite3.Connection:
+    if not isinstance(path, StateUrl):
+        return connect_existing(path, "ro")
+    from handrail.journal.postgres_tables import connect_to_read  # psycopg is loaded where a state is read
+
+    return cast(sqlite3.Connection, connect_to_read(path))
+
+
+def history(path: JournalPlace, run: str) -> list[Recorded]:
     """Every event of a run in order."""
     with JournalReader(path) as reader:
         return list(reader.events(run))
 
 
-async def first_answer(path: Path, run: str, request: str, size: int, interval: float) -> ConfirmationAnswered:
+async def first_answer(path: JournalPlace, run: str, request: str, size: int, interval: float) -> ConfirmationAnswered:
     """The first answer to a question among the entries from number `size` on, once there is one.
 
     It asks SQLite now and then whether anybody has written, which reads one page of shared memory, and reads only
@@ -300,7 +328,9 @@ async def first_answer(path: Path, run: str, request: str, size: int, interval: 
             await asyncio.sleep(interval)
 
 
-def erase(path: str | Path, *, run: str | None = None, call_id: str | None = None, before: int | None = None) -> int:
+def erase(
+    path: str | JournalPlace, *, run: str | None = None, call_id: str | None = None, before: int | None = None
+) -> int:
     """Remove bodies: of a run, of a call, from before a time (ms since 1970), or of what fits all that is given.
 
     The entries stay, and so do their proofs. Returns how many bodies are gone; copies of the file are not touched.
@@ -318,6 +348,8 @@ def erase(path: str | Path, *, run: str | None = None, call_id: str | None = Non
         chosen.append(("at < ?", before))
     if not chosen:
         raise UsageError("say what to erase: a run, a call_id, or everything before a time")
+    if isinstance(path, StateUrl):
+        return _erase_in_state(path, chosen)
     where = Path(path)
     condition = " AND ".join(["data IS NOT NULL", *(test for test, _ in chosen)])
     with closing(connect_existing(where, "rw")) as connection:
@@ -327,8 +359,22 @@ def erase(path: str | Path, *, run: str | None = None, call_id: str | None = Non
             raise explain_failure(where, error) from error
 
 
+def _erase_in_state(url: StateUrl, chosen: list[tuple[str, str | int]]) -> int:
+    condition = " AND ".join(["data IS NOT NULL", *(test for test, _ in chosen)])
+    values = [value for _, value in chosen]
+    with closing(_connect(url)) as tables:
+        tables.execute("BEGIN")
+        tables.execute(f"DELETE FROM exact WHERE seq IN (SELECT seq FROM entry WHERE {condition})", values)
+        count = tables.execute(f"UPDATE entry SET salt = NULL, data = NULL WHERE {condition}", values).rowcount
+        tables.execute(_NOTE_ERASURE)
+        tables.execute("COMMIT")
+        tables.execute("VACUUM entry, exact")  # the old rows are in the files of the server until then
+    return count
+
+
 _NOTE_ERASURE = """
-INSERT INTO meta VALUES ('erasures', '1') ON CONFLICT (key) DO UPDATE SET value = CAST(value AS INTEGER) + 1
+INSERT INTO meta VALUES ('erasures', '1')
+ON CONFLICT (key) DO UPDATE SET value = CAST(CAST(meta.value AS INTEGER) + 1 AS TEXT)
 """
 """Whoever remembers what was said in a run looks whether this has changed."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
@@ -11,6 +10,7 @@ from handrail.core.confirmation import grant_binding
 from handrail.core.errors import JournalError, UsageError
 from handrail.core.events import ConfirmationRequested
 from handrail.core.secret_pointers import has_mask_at, holds_mask
+from handrail.journal.places import JournalPlace
 from handrail.journal.reader import JournalReader, JournalRow
 
 Shown = Literal["whole", "masked", "hidden", "erased", "changed"]
@@ -83,7 +83,7 @@ class WaitingQuestion(Struct, frozen=True):
             raise UsageError(why)
 
 
-def find_waiting(journal: Path, run: str, request: str) -> WaitingQuestion | None:
+def find_waiting(journal: JournalPlace, run: str, request: str) -> WaitingQuestion | None:
     """A question of a run, if nobody has answered it yet.
 
     Raises:

@@ -53,7 +53,7 @@ Effect = tuple[bytes, int]
 """A side effect and where it was noted: identity, seq."""
 
 
-class _Rows(NamedTuple):
+class JournalRows(NamedTuple):
     """What a commit adds to the tables."""
 
     entries: list[Row]
@@ -73,11 +73,13 @@ class JournalWriter:
         """Roughly how many pages of the write-ahead log wait to be moved into the file."""
         self.run_ended: bool = False
         """Whether a run has ended that no checkpoint covers yet."""
+        self.refused: frozenset[str] = frozenset()
+        """The runs, by their columns, of which the last commit wrote nothing: they were taken up elsewhere."""
         self.size: int = 0
         self.unsigned: int = 0
         """How many entries no checkpoint covers yet."""
         self._connection = connection
-        self._files = JournalFileWatch(path)
+        self._files = self._watch_files()
         self._origin = read_meta(connection)["origin"]
         self._durable = True
         self._frontier = Frontier()
@@ -278,7 +280,12 @@ class JournalWriter:
         if self.failure is not None:
             raise JournalError(f"the journal failed before and takes no more entries: {self.failure}")
 
+    def _watch_files(self) -> JournalFileWatch | None:
+        return JournalFileWatch(self.path)
+
     def _check_files(self, durable: bool) -> None:
+        if self._files is None:
+            return
         try:
             self._files.check(log=durable)
         except (JournalError, OSError) as error:
@@ -305,21 +312,21 @@ class JournalWriter:
                 self._connection.execute("ROLLBACK")
             raise
 
-    def _insert(self, rows: _Rows) -> None:
+    def _insert(self, rows: JournalRows) -> None:
         if len(rows.entries) == 1 and not rows.exact and not rows.effects:
             self._connection.execute(_INSERT, rows.entries[0])  # a transaction by itself, without two more statements
             return
         with self._transaction():
             self._insert_all(rows)
 
-    def _insert_behind_others(self, drafts: Sequence[EntryDraft]) -> _Rows:
+    def _insert_behind_others(self, drafts: Sequence[EntryDraft]) -> JournalRows:
         with self._transaction():
             self._fold()
             rows = self._rows(drafts)
             self._insert_all(rows)
         return rows
 
-    def _insert_all(self, rows: _Rows) -> None:
+    def _insert_all(self, rows: JournalRows) -> None:
         self._connection.executemany(_INSERT, rows.entries)
         if rows.exact:
             self._connection.executemany(_INSERT_EXACT, rows.exact)
@@ -368,7 +375,7 @@ class JournalWriter:
             raise explain_failure(self.path, error) from error
         return [(seq, decode_event(leaf, data)) for seq, leaf, data in rows]
 
-    def _rows(self, drafts: Sequence[EntryDraft]) -> _Rows:
+    def _rows(self, drafts: Sequence[EntryDraft]) -> JournalRows:
         seq, prev = self.size, self._head
         positions: dict[str, int] = {}
         rows: list[Row] = []
@@ -396,7 +403,7 @@ class JournalWriter:
             if each.exact is not None:
                 exact.append((seq, each.exact))
             seq, prev, positions[each.run] = seq + 1, hashed.hex(), n + 1
-        return _Rows(rows, exact, list(effects.items()))
+        return JournalRows(rows, exact, list(effects.items()))
 
     def _position(self, run: str) -> int:
         if run in self._positions:
@@ -424,7 +431,9 @@ class JournalWriter:
 
     def _fold(self) -> None:
         """Take in the entries that others wrote since."""
-        rows = self._connection.execute("SELECT seq, run, n, leaf, hash FROM entry WHERE seq >= ?", (self.size,))
+        rows = self._connection.execute(
+            "SELECT seq, run, n, leaf, hash FROM entry WHERE seq >= ? ORDER BY seq", (self.size,)
+        )
         for seq, run, n, leaf, hashed in rows:
             said = leaf_position(leaf)
             if (said.seq, said.n, said.prev) != (seq, n, self._head) or seq != self.size or leaf_hash(leaf) != hashed:
@@ -454,7 +463,9 @@ class JournalWriter:
 
     def _take_up(self) -> None:
         """Go on from the last checkpoint, and check that the journal does."""
-        last = self._connection.execute("SELECT size, note, frontier FROM checkpoint ORDER BY size DESC").fetchone()
+        last = self._connection.execute(
+            "SELECT size, note, frontier FROM checkpoint ORDER BY size DESC LIMIT 1"
+        ).fetchone()
         if last is not None:
             size, note, frontier = last
             signed = open_note(note, [self.signer.verifier])

@@ -8,7 +8,7 @@ import time
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from handrail.core.backoff import longest_wait
 from handrail.core.errors import StateError, StateUnavailable
@@ -95,6 +95,31 @@ class StateDatabase:
     def write_now(self, work: Work[T], *, serializable: bool = True) -> T:
         """As `write`, for code that may block."""
         return self._transact(_WRITE if serializable else _WRITE_COMMITTED, work)
+
+    def execute_now(self, statement: str, values: Any = (), *, patience: float = 0.0) -> list[tuple[Any, ...]]:
+        """The rows of one statement that is a transaction by itself, which may run twice: the first answer may be lost.
+        It keeps no lock while its process is stopped. A server that is gone is waited for, for `patience` seconds.
+
+        Raises:
+            StateError: It failed.
+        """
+        psycopg = load_psycopg()
+        end = time.monotonic() + patience
+        tries = 0
+        while True:
+            try:
+                with self.pool.connection() as connection:
+                    try:
+                        found = connection.execute(statement, values or None)
+                        return found.fetchall() if found.description is not None else []
+                    except psycopg.Error as error:
+                        raise explain(self.url, error, connection, committing=True) from error
+            except StateUnavailable:
+                tries += 1
+                self.pool.forget_idle()
+                if tries > 1 and time.monotonic() >= end:
+                    raise
+                time.sleep(longest_wait(tries, 0.02, 0.5) if tries > 1 else 0)
 
     def close(self) -> None:
         """What is under way is finished first."""

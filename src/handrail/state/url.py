@@ -60,6 +60,12 @@ class StateUrl:
         except UsageError as error:
             raise UsageError(f"{VARIABLE}: {error}") from None
 
+    @property
+    def name(self) -> str:
+        """The database."""
+        parts = urlsplit(self.dsn)
+        return unquote(parts.path.strip("/")) or dict(parse_qsl(parts.query)).get("dbname", "")
+
     def __str__(self) -> str:
         return self.shown
 

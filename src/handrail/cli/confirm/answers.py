@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import getpass
-from pathlib import Path
 from typing import Literal
 
 from handrail.cli import text
@@ -15,6 +14,7 @@ from handrail.core.display import exact_json
 from handrail.core.errors import UsageError
 from handrail.core.events import ConfirmationAnswered, ConfirmationRequested
 from handrail.core.ports import Clock, SystemClock
+from handrail.journal.places import JournalPlace
 from handrail.journal.waiting_questions import WaitingQuestion
 
 
@@ -63,7 +63,7 @@ def login_name() -> str:
 
 
 def give(
-    path: Path,
+    path: JournalPlace,
     question: ConfirmationRequested,
     decision: Literal["allow", "deny"],
     by: str,

@@ -39,7 +39,7 @@ def _hook(host: Host) -> click.Command:
     def answer(view: CommandView, config: Path | None) -> None:
         from handrail.cli.hook.process import HookPlace, run_hook
 
-        run_hook(host, HookPlace(config or view.config, view.named))
+        run_hook(host, HookPlace(config or view.config, view.named_file("handrail hook")))
 
     answer.help = f"Answer one event that {NAMES[host]} writes to stdin. It is for the agent; you install it."
     return answer

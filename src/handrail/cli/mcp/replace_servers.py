@@ -100,7 +100,9 @@ def plan_replacement(setup: CliSetup, file: ClientFile, only: tuple[str, ...]) -
     config = load_config(target) if target.is_file() else Config()
     servers, new, stays = _sorted_out(found, target, only)
     stays = {name: why for name, why in stays.items() if name not in ours}
-    journal = journal_to_write(setup.view.named, config.journal, target.parent, target.parent)
+    journal = journal_to_write(
+        setup.view.named_file("handrail mcp import"), config.journal, target.parent, target.parent
+    )
     entry = ProxyEntry(*next(iter(ours.items()))) if ours else None
     names = tuple(each.written for each in servers)
     written = entry or ProxyEntry(_free_name(entries.keys() - set(names)), proxy_entry(file, target, journal, servers))

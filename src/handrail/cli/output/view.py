@@ -19,8 +19,9 @@ import click
 
 from handrail.cli import text
 from handrail.cli.ids import shorten_ids
-from handrail.cli.journal_location import configured_journal, find_journal
+from handrail.cli.journal_location import PLACE, configured_journal, find_journal
 from handrail.core.errors import UsageError
+from handrail.journal.places import JournalPlace, file_of
 
 if TYPE_CHECKING:
     from handrail.journal.reader import JournalReader
@@ -57,15 +58,23 @@ def columns(*names: str, right: Container[str] = (), cut: str = "") -> tuple[Tab
 
 @dataclass(frozen=True, slots=True)
 class CommandView:
-    named: Path | None
+    named: JournalPlace | None
     as_json: bool
     utc: bool
     config: Path | None = None
     """The configuration that is named on the command line."""
 
     @property
-    def path(self) -> Path:
+    def path(self) -> JournalPlace:
         return find_journal(self.named or configured_journal(self.config, Path.cwd()), Path.cwd())
+
+    def named_file(self, what: str) -> Path | None:
+        """The journal that is named, for what needs one in a file.
+
+        Raises:
+            UsageError: It is in a shared state.
+        """
+        return None if self.named is None else file_of(self.named, what)
 
     def reader(self) -> JournalReader:
         from handrail.journal.reader import JournalReader
@@ -95,7 +104,7 @@ class CommandView:
 def with_common_options(function: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options that all have, as a `CommandView`."""
 
-    def with_view(ctx: click.Context, journal: Path | None, as_json: bool, utc: bool, **options: Any) -> None:
+    def with_view(ctx: click.Context, journal: JournalPlace | None, as_json: bool, utc: bool, **options: Any) -> None:
         above = ctx.find_root().params
         function(CommandView(journal or above.get("journal"), as_json, utc, above.get("config")), **options)
 
@@ -107,7 +116,7 @@ def with_common_options(function: Callable[..., None]) -> Callable[..., None]:
 
 
 _OPTIONS = (
-    click.option("--journal", type=click.Path(path_type=Path), metavar="PATH", help="The record of what ran."),
+    click.option("--journal", type=PLACE, metavar="PATH", help="The record of what ran: a file, or postgresql://…"),
     click.option("--json", "as_json", is_flag=True, help="Answer in JSON."),
     click.option("--utc", is_flag=True, help="Show times in UTC instead of the local zone."),
 )

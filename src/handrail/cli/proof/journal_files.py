@@ -18,6 +18,7 @@ from handrail.core.errors import UsageError
 from handrail.journal.database import back_up, key_file
 from handrail.journal.journal import SqliteJournal
 from handrail.journal.journal_files import set_lost_journal_aside
+from handrail.journal.places import file_of
 from handrail.journal.reader import JournalReader, JournalRow, erase
 
 
@@ -97,7 +98,7 @@ def backup(view: CommandView, file: Path) -> None:
     A plain copy of a journal that is in use lacks what stands in the log beside it. This copy needs no other file, and
     can be verified on read-only media. The key is not copied; keep it apart.
     """
-    path = view.path
+    path = file_of(view.path, "handrail proof backup")
     count = back_up(path, file)
     if view.wrote_json({"journal": str(path), "backup": str(file), "entries": count}):
         return
@@ -113,7 +114,8 @@ def new(view: CommandView) -> None:
     Nothing is deleted: the old key, and whatever else is left, is moved aside, and the new journal has a new key. Runs
     of the lost journal cannot be taken up any more, and what they did may be done again if somebody asks for it again.
     """
-    path = view.named or configured_journal(view.config, Path.cwd()) or Path.cwd() / DEFAULT
+    named = view.named or configured_journal(view.config, Path.cwd()) or Path.cwd() / DEFAULT
+    path = file_of(named, "handrail proof new")
     moved = set_lost_journal_aside(path, key_file(path))
     key = asyncio.run(_begin(path))
     if view.wrote_json({"journal": str(path), "verifier_key": key, "set_aside": [str(each) for each in moved]}):

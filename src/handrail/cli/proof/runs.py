@@ -24,6 +24,7 @@ from handrail.journal.entry import leaf_position
 from handrail.journal.reader import JournalReader, JournalRow
 from handrail.journal.summaries import RunSummary
 from handrail.journal.telemetry import ModelTelemetry, Telemetry, ToolTelemetry
+from handrail.state.url import StateUrl
 
 _RUNS = columns(
     "run",
@@ -141,8 +142,8 @@ def _exactly(reader: JournalReader, entry: JournalRow) -> JournalRow:
     if leaf_position(entry.leaf).exact is None:
         return entry
     if reader.sealing is None:
-        key = key_file(reader.path)
-        raise UsageError(f"exact arguments are shown only to who can read the journal's key, {str(key)!r}")
+        key = "which is in it" if isinstance(reader.path, StateUrl) else repr(str(key_file(reader.path)))
+        raise UsageError(f"exact arguments are shown only to who can read the journal's key, {key}")
     return replace(entry, data=reader.exact(entry, reader.sealing))
 
 
