@@ -33,6 +33,7 @@ from handrail.models.wire_events import WireEvent
 from handrail.run.agents import Agent
 from handrail.run.runner import Runner
 from handrail.sessions.create import create_llm, with_fallback
+from handrail.sessions.session import Session
 from handrail.telemetry import OtelTracer
 from handrail.testing.model import ScriptedModel, call, text
 from handrail.tools.registry import prepared_tools
@@ -86,8 +87,8 @@ async def test_the_run_of_an_agent_lies_inside_the_call_that_began_it_and_a_hand
     other = Agent(ScriptedModel([text("It is 3.")], name="other"), name="second")
     asking = ScriptedModel([call("helper", prompt="1 + 2?")], [call("hand_off_to_second")], name="big")
     first = Agent(asking, name="first", tools=[helper.as_tool(description="Adds.")], handoffs=[other])
-    async with Executor(first.all_tools, tracer=seen.tracer) as executor:
-        await Runner(first.model, executor, team=first.as_team()).run(ASKED, Context(run="run_1", agents=("first",)))
+    async with Session(first, tracer=seen.tracer) as session:
+        await session.ask_async("What is 1 + 2?")
 
     outer, called, inner, added = (
         seen.spans[name]
@@ -98,6 +99,17 @@ async def test_the_run_of_an_agent_lies_inside_the_call_that_began_it_and_a_hand
     names = ("invoke_agent big", "invoke_agent small", "chat small", "chat other")
     assert [seen.facts(name)["gen_ai.agent.name"] for name in names] == ["first", "helper", "helper", "second"]
     assert "execute_tool hand_off_to_second" in seen.spans
+
+
+async def test_a_session_tells_of_each_try_of_a_typed_answer() -> None:
+    seen = Seen()
+    model = ScriptedModel([call("final_answer", value="three")], [call("final_answer", value=3)], name="big")
+    async with Session(model, tools=[add], tracer=seen.tracer) as session:
+        assert (await session.ask_async("What is 1 + 2?", returns=int)).value == 3
+
+    tries = [span for span in seen.finished if span.name == "execute_tool final_answer"]
+    assert [(span.attributes or {})["handrail.outcome"] for span in tries] == ["invalid_arguments", "ok"]
+    assert [span.name for span in seen.finished].count("chat big") == 2
 
 
 async def test_a_run_is_a_tree_of_its_turns_and_calls() -> None:

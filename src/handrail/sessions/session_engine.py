@@ -20,7 +20,7 @@ from handrail.core.events import Emit, Event
 from handrail.core.ids import NewId
 from handrail.core.messages import Conversation
 from handrail.core.model_request import ModelRequest, ToolChoice
-from handrail.core.ports import Authoriser, Clock, Embedder, Journal, Model, Spill
+from handrail.core.ports import Authoriser, Clock, Embedder, Journal, Model, Spill, Tracer
 from handrail.execute.approvers import AnyApprover
 from handrail.execute.executor import Executor
 from handrail.execute.policy import Policy
@@ -45,6 +45,7 @@ class ExecutorParts(TypedDict, total=False):
     embedder: Embedder
     clock: Clock
     new_id: NewId
+    tracer: Tracer
 
 
 _PARTS = ("policy", *ExecutorParts.__annotations__)
