@@ -54,7 +54,7 @@ async def test_while_one_is_deleted_the_others_go_on(tmp_path: Path) -> None:
         for id in (going, other):
             await desk.say(id, "hold")
             await until(desk, id, lambda shown: shown.live is not None and shown.live.calls[:1] != ())
-        with locked(desk.app.journal.path.parent / ".lock"):  # it cannot be deleted yet
+        with locked(desk.app.state.folder / ".lock"):  # it cannot be deleted yet
             deleting = asyncio.create_task(desk.delete(going))
             async with asyncio.timeout(PATIENCE):
                 with pytest.raises(UsageError, match="was deleted"):
@@ -79,7 +79,7 @@ async def test_who_deletes_what_another_program_deleted_is_told_so_and_so_is_eve
         async with asyncio.timeout(PATIENCE), aclosing(desk.watch()) as news:
             watching = asyncio.create_task(anext(each async for each in news if each[0] == "gone"))
             await asyncio.sleep(0)
-            ConversationStore(desk.app.journal.path.parent).delete(id)
+            ConversationStore(desk.app.state.folder).delete(id)
             with pytest.raises(UsageError, match="no conversation"):
                 await desk.delete(id)
             assert await watching == ("gone", id)
@@ -91,7 +91,7 @@ async def test_who_deletes_and_leaves_has_deleted(tmp_path: Path) -> None:
         id = await desk.begin()
         await desk.say(id, "hold")
         await parlour.gate.reached.wait()
-        with locked(desk.app.journal.path.parent / ".lock"):
+        with locked(desk.app.state.folder / ".lock"):
             deleting = asyncio.create_task(desk.delete(id))
             with pytest.raises(UsageError, match="was deleted"):
                 while True:

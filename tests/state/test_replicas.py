@@ -147,3 +147,17 @@ def test_the_password_of_the_state_is_told_to_nobody(replicas: tuple[Replica, Re
 
     assert str(url) in shown
     assert url.dsn not in shown
+
+
+def test_what_each_of_them_did_is_in_one_record_that_either_proves(replicas: tuple[Replica, Replica]) -> None:
+    for number, each in enumerate(replicas):
+        assert each.call("tool.add", {"a": number, "b": 40}) == {"content": number + 40}
+    seen = [[json.loads(line) for line in each.command("proof", "list", "--json").splitlines()] for each in replicas]
+    report = json.loads(replicas[1].command("proof", "verify", "--json"))
+    last = [run["run"] for run in seen[0][-2:]]
+    for run, other in zip(last, reversed(replicas), strict=True):
+        other.command("proof", "export", run, str(other.folder / "bundle"))
+
+    assert seen[0] == seen[1] and len(last) == 2
+    assert report["ok"] and report["entries"] >= 4
+    assert not [file for each in replicas for file in each.folder.rglob("journal.db")]

@@ -27,7 +27,7 @@ from handrail.execute.executor import Executor
 from handrail.execute.rules import Rule, Rules
 from handrail.execute.spill import read_output_tool
 from handrail.journal.database import explain_failure
-from handrail.journal.journal import SqliteJournal
+from handrail.journal.journal import BatchedJournal, SqliteJournal
 from handrail.run.runner import Runner
 from handrail.run.single_run import OnWait
 from handrail.sessions.store.spill import DirectorySpill
@@ -115,7 +115,7 @@ class App:
         self,
         node: LoadedGroups,
         executor: Executor,
-        journal: SqliteJournal,
+        journal: BatchedJournal,
         state: NodeState,
         spill: Spill,
         approving: _AppApprover,
@@ -295,10 +295,10 @@ async def open_app(
     groups = load_groups(config, wanted.tools)  # before anything is made: a mistake in a file leaves no journal
     async with AsyncExitStack() as stack:
         _make_folder(journal)
-        opened = await stack.enter_async_context(await SqliteJournal.open(journal))
         state = await asyncio.to_thread(state_of, config, journal)
         if state.database is not None:
             stack.push_async_callback(asyncio.to_thread, state.database.close)
+        opened = await stack.enter_async_context(await _journal(journal, state))
         if config.approvals.webhook is not None:
             webhooks.append(_webhook(config, journal))
             stack.push_async_callback(webhooks[0].aclose)
@@ -312,6 +312,15 @@ async def open_app(
         approving.renew(config, executor.runs.tools_in_use)
         apps.append(App(node, executor, opened, state, spill, approving, person, tools, adjust))
         yield apps[0]
+
+
+async def _journal(path: Path, state: NodeState) -> BatchedJournal:
+    """That of all replicas, or the file."""
+    if state.database is None:
+        return await SqliteJournal.open(path)
+    from handrail.journal.postgres_journal import PostgresJournal
+
+    return await PostgresJournal.open(state.database)
 
 
 def _webhook(config: Config, journal: Path) -> ApprovalWebhook:
@@ -337,7 +346,7 @@ def _telling(approver: Approver, webhooks: list[ApprovalWebhook]) -> Approver:
 
 
 def _executor(
-    config: Config, tools: RegisteredTools, approver: Approver, journal: SqliteJournal, spill: Spill
+    config: Config, tools: RegisteredTools, approver: Approver, journal: BatchedJournal, spill: Spill
 ) -> Executor:
     embedder = _embedder(config, tools)
     made = Executor(

@@ -29,7 +29,7 @@ from handrail.core.messages import (
     UserMessage,
 )
 from handrail.journal.auditing import export_run
-from handrail.journal.journal import SqliteJournal
+from handrail.journal.journal import BatchedJournal
 from handrail.journal.reader import JournalReader
 from handrail.mcp.values import RemoteResource, ResourceBody
 from handrail.sessions.store.port import Conversations
@@ -134,7 +134,7 @@ def _said(message: Message) -> tuple[str, str]:
 class ProofResources:
     """The runs of a journal as proof bundles, `proof://<run>`: the lines of the bundle, and its signed checkpoint."""
 
-    def __init__(self, journal: SqliteJournal, asking: CurrentCaller) -> None:
+    def __init__(self, journal: BatchedJournal, asking: CurrentCaller) -> None:
         self._journal = journal
         self._asking = asking
         self._one_at_a_time = asyncio.Lock()

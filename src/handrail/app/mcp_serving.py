@@ -20,6 +20,7 @@ from handrail.app.tool_groups import ServedClients
 from handrail.config.mcp import PromptSettings, ServeSettings
 from handrail.config.values import Config
 from handrail.core.context import LOCAL, Principal
+from handrail.journal.places import JournalPlace
 from handrail.mcp.client.server_questions import ApproverQuestionHandler
 from handrail.mcp.server.client_approver import ClientApprover
 from handrail.mcp.server.client_relay import McpClientRelay
@@ -36,6 +37,7 @@ from handrail.mcp.server.definition import (
     check_names,
 )
 from handrail.mcp.server.sources import FolderSource
+from handrail.state.url import StateUrl
 from handrail.tools.finder import FIND_TOOLS, find_and_describe_tool
 from handrail.tools.registry import RegisteredTools, registered
 from handrail.tools.tool import Tool
@@ -141,9 +143,14 @@ def _served(
         principal=_principal(app, converse, asking),
         spill=app.spill,
         finish=app.executor.finish,
-        confirm_options=f" --journal {shlex.quote(str(app.journal.path.absolute()))}",
+        confirm_options=_confirm_options(app.journal.path),
         notices=notices,
     )
+
+
+def _confirm_options(place: JournalPlace) -> str:
+    """How a person names the journal; a shared state they name by its variable, as its address has a password."""
+    return "" if isinstance(place, StateUrl) else f" --journal {shlex.quote(str(place.absolute()))}"
 
 
 def _lasting(config: Config) -> ServeSettings:

@@ -29,6 +29,7 @@ from handrail.core.redact import Secret
 from handrail.core.version import VERSION
 from handrail.execute.confirm import DeferAll
 from handrail.execute.rules import Rules
+from handrail.journal.places import JournalPlace
 from handrail.node.bus.descriptor import Trust
 from handrail.node.bus.interfaces import Bus
 from handrail.node.bus.request import Caller
@@ -119,7 +120,7 @@ class NetworkNode:
         if self.config.approvals.address is not None:
             from handrail.node.server.approval_pages import approval_routes
 
-            server = replace(server, pages=approval_routes(self.app.journal.path))
+            server = replace(server, pages=approval_routes(self.app.journal.path, links=self.app.state.folder))
         if not self.config.services.has("llm"):
             return server
         from handrail.node.gateways.openapi import PATHS
@@ -339,7 +340,7 @@ def _embedder() -> Embedder:
     return WordLlamaEmbedder()
 
 
-def telemetry_of(journal: Path) -> Any:
+def telemetry_of(journal: JournalPlace) -> Any:
     """Which tools were offered, picked and failed, of the last events in the record."""
     from handrail.journal.reader import JournalReader
     from handrail.journal.telemetry import Telemetry

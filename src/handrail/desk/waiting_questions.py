@@ -11,7 +11,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from handrail.app.app import cancel_and_wait
 from handrail.core.display import browser_safe, exact_json
@@ -22,6 +21,7 @@ from handrail.desk.feed import DeskNews
 from handrail.desk.questions import Decision, PendingQuestions
 from handrail.desk.values import DeskQuestion
 from handrail.journal.answering import answer
+from handrail.journal.places import JournalPlace
 from handrail.journal.reader import JournalReader
 from handrail.journal.waiting_questions import WaitingQuestion, find_waiting
 
@@ -37,7 +37,7 @@ leaves its question in the journal for good."""
 
 
 class WaitingQuestions:
-    def __init__(self, journal: Path, asking: PendingQuestions, news: DeskNews, clock: Clock) -> None:
+    def __init__(self, journal: JournalPlace, asking: PendingQuestions, news: DeskNews, clock: Clock) -> None:
         self._journal = journal
         self._asking = asking
         self._news = news

@@ -50,6 +50,7 @@ from handrail.journal.entry import (
 from handrail.journal.escape import uncolumn
 from handrail.journal.keys import Signer
 from handrail.journal.lease import RunLease, RunLeases
+from handrail.journal.places import JournalPlace
 from handrail.journal.writer import JournalWriter
 
 logger = logging.getLogger(__name__)
@@ -109,7 +110,7 @@ class BatchedJournal:
         publish: Callable[[str], None] | None,
         random: Callable[[int], bytes],
     ) -> None:
-        self.path: Path = writer.path
+        self.path: JournalPlace = writer.path
         self.verifier_key: str = writer.signer.verifier_key
         self._writer = writer
         self._now = clock.monotonic
@@ -588,6 +589,8 @@ class BatchedJournal:
 
 class SqliteJournal(BatchedJournal):
     """One file, many runs, any number of processes. `open` makes one."""
+
+    path: Path
 
     @classmethod
     async def open(

@@ -105,7 +105,7 @@ def _model(chat: CliChat, loop: asyncio.Runner, rest: str) -> None:
 
 
 def _save(chat: CliChat, loop: asyncio.Runner, rest: str) -> None:
-    folder, saved = chat.app.journal.path.parent, loop.run(chat.desk.save(chat.run, rest or None))
+    folder, saved = chat.app.state.folder, loop.run(chat.desk.save(chat.run, rest or None))
     tell(f"Saved as {text.printable(saved.id)} ({text.printable(saved.title)}) in {text.printable(str(folder))}")
 
 

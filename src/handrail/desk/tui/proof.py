@@ -20,6 +20,7 @@ from handrail.desk.tui.formatting import MUTED, attempt, count_text, line, momen
 from handrail.desk.views.proofs import ProofViews, RunList, file_name_of_id
 from handrail.desk.views.values import EntryRow, RunPage, RunRow
 from handrail.journal.auditing import AuditReport, audit, export_run
+from handrail.journal.places import JournalPlace
 
 _RUNS = 100
 _PIECE = 100
@@ -41,7 +42,7 @@ class ProofScreen(Screen[None]):
         Binding("tab", "app.focus_next", "Entries", show=True),
     ]
 
-    def __init__(self, views: ProofViews, journal: Path, current: str) -> None:
+    def __init__(self, views: ProofViews, journal: JournalPlace, current: str) -> None:
         super().__init__()
         self._views = views
         self._journal = journal
@@ -206,7 +207,7 @@ def audit_verdict(report: AuditReport) -> str:
     return "\n".join((*lines, *_NOT_PROVEN))
 
 
-def _export(journal: Path, run: str, path: str) -> Path:
+def _export(journal: JournalPlace, run: str, path: str) -> Path:
     return export_run(journal, run, Path(path).expanduser())
 
 

@@ -13,7 +13,6 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 import msgspec
 from msgspec import Struct
@@ -21,9 +20,9 @@ from msgspec import Struct
 from handrail.core.errors import BrokenProof, JournalError, UsageError
 from handrail.core.events import CallSettled, Recorded
 from handrail.journal.audit_checks import AuditWalk
-from handrail.journal.database import own_signer
 from handrail.journal.merkle import inclusion_proofs, root
 from handrail.journal.note import Checkpoint, open_note, sign
+from handrail.journal.places import JournalPlace
 from handrail.journal.reader import JournalReader, JournalRow
 from handrail.journal.summaries import RunSummary, RunTally
 from handrail.journal.telemetry import RING, Telemetry, ToolTelemetry
@@ -100,7 +99,7 @@ class SignedEntries(Struct, frozen=True):
 
 
 class JournalIndex:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: JournalPlace) -> None:
         self.path = path
         self._lock = threading.Lock()
         self._walk = AuditWalk()
@@ -147,7 +146,7 @@ class JournalIndex:
             JournalError: It cannot be read.
         """
         with self._read() as reader:
-            signer = own_signer(self.path, reader.origin)
+            signer = reader.signer()
             self._check(reader)
             notes, whole = self._notes(run), len(self._hashes)
             size = whole if size is None else size
@@ -221,7 +220,7 @@ class JournalIndex:
             raise BrokenProof(last, "it is not what was there before: the journal was written anew")
         size, note = reader.signed() or (0, "")
         if size > self._signed:
-            known = open_note(note, [own_signer(self.path, reader.origin).verifier])
+            known = open_note(note, [reader.signer().verifier])
             if (known.size, known.root) != (size, root(self._hashes[:size])):
                 raise BrokenProof(None, f"the checkpoint at {size} entries does not fit them")
             self._signed = size

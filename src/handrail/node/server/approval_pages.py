@@ -19,6 +19,7 @@ from handrail.core.errors import HandrailError, UsageError
 from handrail.core.ports import Clock, SystemClock
 from handrail.journal.answering import answer
 from handrail.journal.approval_links import PATH, ApprovalLink, ApprovalLinks
+from handrail.journal.places import JournalPlace, file_of
 from handrail.journal.waiting_questions import WaitingQuestion, find_waiting
 
 BY = "somebody with an approval link"
@@ -35,13 +36,16 @@ _STYLE = "body{font:16px/1.5 system-ui;margin:3em auto;max-width:44em;padding:0 
 _BUTTONS = {"allow": "Allow this call", "deny": "Deny it"}
 
 
-def approval_routes(journal: Path, clock: Clock = SystemClock()) -> tuple[Route, ...]:
-    """The routes of a node whose journal this is."""
+def approval_routes(
+    journal: JournalPlace, clock: Clock = SystemClock(), *, links: Path | None = None
+) -> tuple[Route, ...]:
+    """The routes of a node whose journal this is; `links` is the folder with the key of the links, if not beside it."""
+    key_folder = file_of(journal, "links").parent if links is None else links
 
     async def endpoint(request: Request) -> Response:
         token = request.path_params["token"]
         try:
-            link = (await asyncio.to_thread(ApprovalLinks.beside, journal)).read(token, clock.now())
+            link = (await asyncio.to_thread(ApprovalLinks.beside, key_folder / "journal.db")).read(token, clock.now())
             question = await asyncio.to_thread(_waiting, journal, link)
             if request.method == "POST":
                 return await _answered(journal, question, await _decision(request))
@@ -52,7 +56,7 @@ def approval_routes(journal: Path, clock: Clock = SystemClock()) -> tuple[Route,
     return (Route(f"{PATH}{{token}}", endpoint, methods=["GET", "HEAD", "POST"]),)
 
 
-def _waiting(journal: Path, link: ApprovalLink) -> WaitingQuestion:
+def _waiting(journal: JournalPlace, link: ApprovalLink) -> WaitingQuestion:
     found = find_waiting(journal, link.run, link.request)
     if found is None or found.asked.binds != link.binds:
         raise UsageError("this call no longer waits for an answer; somebody may have given one")
@@ -64,7 +68,7 @@ async def _decision(request: Request) -> str:
     return form.removeprefix("decision=")
 
 
-async def _answered(journal: Path, question: WaitingQuestion, decision: str) -> Response:
+async def _answered(journal: JournalPlace, question: WaitingQuestion, decision: str) -> Response:
     match decision:
         case "allow":
             question.refuse_unseen()
