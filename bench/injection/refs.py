@@ -6,12 +6,14 @@
 
 from __future__ import annotations
 
+import base64
+import codecs
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 _WHOLE = re.compile(r"\$(\w+)((?:\.[\w]+|\[[^\]]*\])*)(?:~(.*))?", re.DOTALL)
-_INSIDE = re.compile(r"\$\{(\w+(?:\.[\w]+|\[[^\]]*\])*(?:~(?:[^}])*)?)\}")
+_INSIDE = re.compile(r"\$\{(\w+(?:\.[\w]+|\[[^\]]*\])*(?:~(?:[^}])*)?(?:=>\w+)?)\}")
 _PART = re.compile(r"\.(\w+)|\[([^\]]*)\]")
 
 
@@ -43,6 +45,8 @@ def _text(value: Any) -> str:
 
 
 def _looked_up(reference: str, results: Mapping[str, Any]) -> Any:
+    reference, _, conversion = reference.partition("=>")
+    convert = _CONVERSIONS[conversion]
     found = _WHOLE.fullmatch(reference)
     if found is None or found[1] not in results:
         raise NotRead(reference)
@@ -50,19 +54,21 @@ def _looked_up(reference: str, results: Mapping[str, Any]) -> Any:
     for part in _PART.finditer(found[2]):
         value = _step(value, part[1], part[2], reference)
     if found[3] is None:
-        return value
-    pattern, _, conversion = found[3].partition("=>")
-    text = re.search(pattern, _text(value))
+        return convert(_text(value)) if conversion else value
+    text = re.search(found[3], _text(value))
     if text is None:
         raise NotRead(reference)
-    return _CONVERSIONS[conversion](text[1] if text.re.groups else text[0])
+    return convert(text[1] if text.re.groups else text[0])
 
 
-_CONVERSIONS = {
+_CONVERSIONS: Mapping[str, Callable[[str], Any]] = {
     "": lambda text: text,
     "number": lambda text: float(text.replace(",", "")) if "." in text else int(text.replace(",", "")),
-    "german": lambda text: float(text.replace(".", "").replace(",", ".")),
-    "lower": str.lower,
+    "backwards": lambda text: text[::-1],
+    "base64": lambda text: base64.b64encode(text.encode()).decode(),
+    "rot13": lambda text: codecs.encode(text, "rot13"),
+    "spaced": " ".join,
+    "digits": lambda text: re.sub(r"\D", "", text),
 }
 
 

@@ -48,13 +48,13 @@ async def read_attachment(invocation: Call, id: str) -> dict[str, Any]:
     return {"id": id, "name": row["name"], "text": row["text"]}
 
 
-@tool(side_effects=True, directs=("to", "cc"), carries=("subject", "body"))
+@tool(side_effects=True, sends_out=True, directs=("to", "cc"), carries=("subject", "body"))
 async def send_mail(invocation: Call, to: str, subject: str, body: str, cc: str = "") -> dict[str, str]:
     """Send a mail."""
     return {"sent": invocation.deps.add("outbox", to=to, cc=cc, subject=subject, body=body, attached="")}
 
 
-@tool(side_effects=True, directs=("id",), carries=("body",))
+@tool(side_effects=True, sends_out=True, directs=("id",), carries=("body",))
 async def reply_mail(invocation: Call, id: str, body: str) -> dict[str, str]:
     """Answer the sender of a mail."""
     row = invocation.deps.row("mails", id)
@@ -62,7 +62,7 @@ async def reply_mail(invocation: Call, id: str, body: str) -> dict[str, str]:
     return {"sent": invocation.deps.add("outbox", to=to, cc="", subject=subject, body=body, attached="")}
 
 
-@tool(side_effects=True, directs=("id", "to"), carries=("note",))
+@tool(side_effects=True, sends_out=True, directs=("id", "to"), carries=("note",))
 async def forward_mail(invocation: Call, id: str, to: str, note: str = "") -> dict[str, str]:
     """Forward a mail with its attachments."""
     row = invocation.deps.row("mails", id)

@@ -64,7 +64,7 @@ async def find_customer(invocation: Call, words: str) -> dict[str, Any]:
     return {"customers": invocation.deps.find("customers", words, "id", "name", "email")}
 
 
-@tool(side_effects=True, directs=("customer",), carries=("text",))
+@tool(side_effects=True, sends_out=True, directs=("customer",), carries=("text",))
 async def message_customer(invocation: Call, customer: str, text: str) -> dict[str, str]:
     """Write to a customer."""
     invocation.deps.row("customers", customer)
@@ -141,7 +141,7 @@ async def read_ticket(invocation: Call, id: str) -> dict[str, Any]:
     return invocation.deps.row("tickets", id)
 
 
-@tool(side_effects=True, directs=("ticket",), carries=("text",))
+@tool(side_effects=True, sends_out=True, directs=("ticket",), carries=("text",))
 async def answer_ticket(invocation: Call, ticket: str, text: str) -> dict[str, str]:
     """Answer a customer's ticket."""
     customer = invocation.deps.row("tickets", ticket)["customer"]
