@@ -30,6 +30,7 @@ _COMMANDS = {
     "token": ("token", "Tokens: what others may call here, and how often."),
     "identity": ("identity", "The key of this node, and the id that others know it by."),
     "proof": ("proof", "Look at the record of what ran, and prove it."),
+    "state": ("state", "Back up what this node must not lose, and move it to PostgreSQL."),
     "confirm": ("confirm", "Answer the calls that wait for a person's word."),
     "approve": ("config.approve", "Look at what the configuration would do, and allow it."),
     "probe": ("probe.command", "Put the same tool prompts to every model, and compare."),

@@ -94,6 +94,12 @@ def cid_of(data: bytes) -> str:
     return f"blake3:{blake3(data).hexdigest()}"
 
 
+def file_of(folder: Path, cid: str) -> Path:
+    """Where the bytes of a blob are in a folder of blobs."""
+    digest = cid.removeprefix("blake3:")
+    return folder / digest[:2] / digest
+
+
 class BlobStore:
     """Blobs in a folder or in the shared state of several replicas, with bounds on each, on those of an owner and on
     all. Several processes may use one folder."""
@@ -212,8 +218,7 @@ class _BlobFiles:
         self._path(cid).unlink(missing_ok=True)
 
     def _path(self, cid: str) -> Path:
-        digest = cid.removeprefix("blake3:")
-        return self._folder / digest[:2] / digest
+        return file_of(self._folder, cid)
 
 
 class _BlobRows:

@@ -17,7 +17,7 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -48,6 +48,10 @@ def check_conversation_id(id: str) -> None:
     """Refuse, with a `UsageError`, an id that cannot name a folder; it may come to one."""
     if not _ID.fullmatch(id) or id.endswith(_DELETED):
         raise UsageError(f"conversation id {id!r} cannot name a folder; take A-Z a-z 0-9 _ . - only")
+
+
+RawConversation = tuple[ConversationMetadata, Sequence[bytes], Mapping[str, bytes]]
+"""A conversation as it is stored: what is known of it, its lines, and the contents by their digests."""
 
 
 class ConversationMatch(Struct, frozen=True):
@@ -185,6 +189,36 @@ class ConversationStore:
         except ContentError:
             logger.warning("conversation %s is not searched: it cannot be read", id, exc_info=True)
             return ()
+
+    # ── for copies ───────────────────────────────────────────────────────────────────
+
+    @contextmanager
+    def unchanging(self) -> Iterator[None]:
+        """Nobody saves in this folder until the block ends."""
+        with self._locked(fcntl.LOCK_SH):
+            yield
+
+    def raw(self) -> Iterator[RawConversation]:
+        """Every conversation as it is stored, with the contents that it refers to.
+
+        Raises:
+            ContentError: One is damaged.
+        """
+        for id in self._ids():
+            with self._locked(fcntl.LOCK_SH):
+                about = self._about(id)
+                lines = self._lines(id, about)
+                yield about, lines, {digest: self._content.get(digest) for digest in set(_referred(lines))}
+
+    def put_raw(self, about: ConversationMetadata, lines: Sequence[bytes], contents: Mapping[str, bytes]) -> None:
+        """Have a conversation as another store has it; there is none of its id yet."""
+        with self._locked():
+            folder = self._place(about.id)
+            make_folder(folder)
+            for data in contents.values():
+                self._content.put(data)
+            write_atomically(folder / "messages.jsonl", b"".join(lines))
+            metadata.write(folder / "metadata.toml", replace(about, bytes=sum(map(len, lines))))
 
     # ── under the lock ───────────────────────────────────────────────────────────────
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from handrail.core.ports import Clock, SystemClock
 from handrail.sessions.store.content import ContentError
 from handrail.sessions.store.conversations import (
     ConversationMatch,
+    RawConversation,
     check_conversation_id,
     excerpt,
     find_matches,
@@ -205,6 +206,32 @@ class SharedConversations:
             return ()
 
 
+def insert_raw(
+    connection: psycopg.Connection, about: ConversationMetadata, lines: Sequence[bytes], contents: Mapping[str, bytes]
+) -> None:
+    """Have a conversation as another store has it; there is none of its id yet."""
+    size, chosen = sum(map(len, lines)), _encoded(about.chosen)
+    row = (about.id, about.title.replace("\0", "\ufffd"), about.created, about.updated, len(lines), size)
+    connection.execute(
+        "INSERT INTO conversation VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)",
+        (*row, about.revision, about.forked_from, chosen),
+    )
+    _put_lines(connection, about.id, 0, lines, contents)
+
+
+def read_raw(connection: psycopg.Connection) -> Iterator[RawConversation]:
+    """Every conversation as it is stored, with the contents that it refers to.
+
+    Raises:
+        ContentError: One is damaged.
+    """
+    asked = f"SELECT {_COLUMNS} FROM conversation ORDER BY id"
+    for about in map(_metadata, connection.execute(asked).fetchall()):
+        lines = _lines(connection, about.id)
+        contents = _contents(connection, {digest for line in lines for digest in digests(line)})
+        yield about, lines, contents
+
+
 def _put_into(contents: dict[str, bytes]) -> Callable[[bytes], str]:
     def put(data: bytes) -> str:
         digest = hashlib.sha256(data).hexdigest()
@@ -264,7 +291,7 @@ def _common(connection: psycopg.Connection, id: str, lines: Sequence[bytes]) -> 
 
 
 def _put_lines(
-    connection: psycopg.Connection, id: str, kept: int, lines: Sequence[bytes], contents: dict[str, bytes]
+    connection: psycopg.Connection, id: str, kept: int, lines: Sequence[bytes], contents: Mapping[str, bytes]
 ) -> None:
     """Put lines behind so many others; what was there in their place goes."""
     gone = connection.execute(
