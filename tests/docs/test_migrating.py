@@ -26,8 +26,8 @@ PRINTED = {
 """Of each feature, what both programs print."""
 SHOWN = {
     "pydantic_ai": ["typed", "streaming", "deps", "agents", "testing"],
-    "langchain": ["typed", "streaming"],
-    "openai_agents": ["typed", "streaming"],
+    "langchain": ["typed", "streaming", "deps", "agents"],
+    "openai_agents": ["typed", "streaming", "deps", "agents"],
 }
 """Of each framework, the features that its page shows side by side."""
 PAIRS = [(peer, feature) for peer, features in SHOWN.items() for feature in features]
