@@ -28,10 +28,10 @@ def main(address: str, arguments: list[str]) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
     status = int(answers.readline() or 9)
     if os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
-        if number != signal.SIGKILL:
-            signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
+        ended_by = os.WTERMSIG(status)
+        if ended_by != signal.SIGKILL:
+            signal.signal(ended_by, signal.SIG_DFL)
+        os.kill(os.getpid(), ended_by)
     os._exit(os.waitstatus_to_exitcode(status))
 
 
