@@ -84,7 +84,7 @@ class ToolResult(Struct, frozen=True, omit_defaults=True):
     reused_from: str | None = None
     """The call whose execution this is the result of, if it was not this one."""
     duration_us: int = 0
-    """From the call to its answer, without the time in which a person was asked for a word."""
+    """The time from the call to its answer, without the time in which a person was asked."""
     untrusted: bool = False
     """Its words come from outside, from somebody who may want the model to do something: data, not orders."""
 

@@ -28,7 +28,7 @@ class Location(Struct, frozen=True, kw_only=True):
 
 
 Locations = dict[str, Location | None]
-"""By the names of arguments; None where nobody can tell where one leads."""
+"""Where each argument that is a path leads, by its name; None where that cannot be told."""
 
 
 class Confirmation(Struct, frozen=True, kw_only=True):
@@ -99,7 +99,7 @@ class ConfirmationSubject(Struct, frozen=True, omit_defaults=True):
     definition: str = ""
     """The digest of the tool's definition."""
     words: dict[str, Any] | None = None
-    """That definition, in the first question of a run about it."""
+    """The definition itself, in the first question of a run about this tool."""
     why: str = ""
     secrets: tuple[str, ...] = ()
     """The places that are masked in `arguments` because the schema declares them as secret. Earlier versions wrote the

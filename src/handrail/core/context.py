@@ -53,7 +53,7 @@ class Context(Struct, frozen=True, kw_only=True):
     within: tuple[tuple[str, ...], ...] = ()
     """The scopes of the calls above this one. Each of them must allow it too."""
     deadline: float | None = None
-    """On the monotonic clock of the event loop."""
+    """When the call must have ended, on the monotonic clock of the event loop."""
     depth: int = 0
     model: str | None = None
     trace: str | None = None
@@ -83,7 +83,7 @@ class Context(Struct, frozen=True, kw_only=True):
         return True
 
     def nested(self, scopes: tuple[str, ...] | None, *holding: Any) -> Context:
-        """For a call made by this one: one deeper, with these scopes at most."""
+        """The context of a call that this one makes: one level deeper, with these scopes at most."""
         return replace(
             self,
             depth=self.depth + 1,

@@ -114,10 +114,10 @@ def count_text(number: int, noun: str) -> str:
 
 _LONGEST = 100
 _MOST_BYTES = 200
-"""Of a name in UTF-8: file systems take 255, and a number may be added."""
+"""The longest name of a file, in UTF-8: file systems take 255 bytes, and a number may be added."""
 _UNFIT = re.compile(r'[^\w .()+,=@-]+|[/\\:*?"<>|]+')
 _ENDINGS = {"image/jpeg": ".jpg", "text/plain": ".txt", "image/webp": ".webp"}
-"""Where the usual one is not the one that the platform knows first, or it may know none."""
+"""Endings for which `mimetypes` gives an unusual one first, or on some platforms none."""
 
 
 def safe_media_name(name: str, media_type: str, fallback: str = "file") -> str:

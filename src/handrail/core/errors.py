@@ -76,7 +76,7 @@ class HandrailError(Exception):
     """Base of every error that reaches the program."""
 
     conversation: Any = None
-    """Of an error that ended a run: the conversation so far."""
+    """The conversation so far, if the error ended a run."""
 
 
 class UsageError(HandrailError):
@@ -244,9 +244,9 @@ class ModelError(HandrailError):
     """The model did not give a usable answer."""
 
     code: ClassVar[str] = "model_error"
-    """On record for each attempt that failed."""
+    """The code that the record has for each attempt that failed."""
     model: str | None = None
-    """Which model it was, where several could have been asked."""
+    """The model that failed, where several could have been asked."""
 
     def __init__(self, message: str, *, status: int | None = None, retry_after: float | None = None) -> None:
         super().__init__(message)

@@ -80,7 +80,7 @@ class EventFeed(Generic[E]):
         return found
 
     async def follow(self, snapshot: Callable[[], S], after: int | None = None) -> AsyncGenerator[S | E, None]:
-        """From that number on, or from how things are now, until it is closed."""
+        """Yields the events after that number until the feed is closed; without one, the snapshot first."""
         self.followers += 1
         try:
             at = after

@@ -16,7 +16,7 @@ from handrail.core.errors import ModelError, Outcome
 from handrail.core.messages import Artefact, Citation, Media, Message, ServiceCall, StopReason, Usage
 
 VERSION = 1
-"""Of the entries on disk. A journal with a higher one is refused, not guessed at."""
+"""The version of the entries on disk. A journal with a higher one is refused, not guessed at."""
 
 
 class RunStarted(Struct, frozen=True, tag="run.started", kw_only=True):

@@ -116,6 +116,6 @@ async def wait_in_journal(journal: Journal, run: str, request: str) -> Confirmat
 
 
 async def wait_forever() -> ConfirmationAnswered:
-    """Where nobody else can answer: whoever waits for this is cancelled in the end."""
+    """Waits until it is cancelled. It stands for the answer from elsewhere where nobody else can answer."""
     nothing: asyncio.Future[ConfirmationAnswered] = asyncio.get_running_loop().create_future()
     return await nothing

@@ -57,7 +57,7 @@ class FootnoteMark(Struct, frozen=True):
 class Footnotes(Struct, frozen=True):
     sources: tuple[FootnoteSource, ...] = ()
     marks: tuple[FootnoteMark, ...] = ()
-    """In the order of their places."""
+    """The marks in the order of their places in the text."""
     left_out: int = 0
     """Sources beyond the most that are listed."""
 
@@ -140,7 +140,7 @@ class _FootnotePositions:
         self._usable: list[int] = []
         """For each line, the last line up to it that can carry a number; -1 is none."""
         self._lines: dict[int, _TextLine] = {}
-        """Those that were looked at: a line may be long, and carry many numbers."""
+        """The lines that were read already: a line may be long, and carry many numbers."""
         fence = ""
         start = 0
         for number, line in enumerate(text.split("\n")):
@@ -194,9 +194,9 @@ class _TextLine(NamedTuple):
     last: int
     """Where its words end."""
     unbroken: tuple[tuple[int, int], ...]
-    """Where no number can stand, in order."""
+    """The ranges in which no number can stand, in order."""
     is_row: bool
-    """Of a table."""
+    """Whether the line is a row of a table."""
 
     @classmethod
     def of(cls, text: str, start: int) -> Self:

@@ -29,7 +29,7 @@ class HandlerCall(Struct, frozen=True, kw_only=True):
 
     id: str
     tool: str
-    """With the name of its ensemble, if it has one."""
+    """The name of the tool, with that of its ensemble if it has one."""
     arguments: dict[str, Any]
     secrets: frozenset[str]
     """The names of arguments that the schema declares as secret."""

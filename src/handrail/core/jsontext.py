@@ -239,7 +239,7 @@ def _decoded(text: str | bytes) -> Any:
 
 
 def _has_long_number(text: bytes) -> bool:
-    """In time that grows with the text alone: a regular expression would look at each run of digits over and over."""
+    """Whether a run of digits is too long, in linear time: a regular expression would scan each run again and again."""
     return len(text) > MAX_DIGITS and _LONG_NUMBER in text.translate(_DIGITS_ALIKE)
 
 

@@ -62,7 +62,7 @@ _AWAY = "move it away, and a new key is made"
 
 
 class UnsafeKeyFile(Exception):
-    """It is no file, others can read it, or it may be somebody else's. The words say what to do."""
+    """The path is no file, others can read it, or it may be somebody else's. The message says what to do."""
 
 
 def read_key(path: Path) -> str:

@@ -69,13 +69,13 @@ class Usage(Struct, frozen=True, omit_defaults=True, kw_only=True):
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
-    """Of the input, read from the provider's cache."""
+    """Tokens of the input that were read from the provider's cache."""
     cache_written_tokens: int = 0
-    """Of the input, written to the provider's cache, which some charge for."""
+    """Tokens of the input that were written to the provider's cache, which some providers charge for."""
     reasoning_tokens: int = 0
-    """Of the output, spent on thinking."""
+    """Tokens of the output that were spent on thinking."""
     cost: float | None = None
-    """In US dollars."""
+    """The price in US dollars; None if it is not known."""
 
     def plus(self, other: Usage) -> Usage:
         cost = None if self.cost is None and other.cost is None else (self.cost or 0.0) + (other.cost or 0.0)
@@ -97,7 +97,7 @@ class UserMessage(Struct, frozen=True, tag="user"):
     at: int = 0
     """Milliseconds since 1970; 0 is unknown. So for every message."""
     source: str | UnsetType = UNSET
-    """From where outside its words were brought; unset for what the person says."""
+    """The outside source of its words; unset for what the person says."""
 
     @property
     def text(self) -> str:
@@ -118,7 +118,7 @@ class DocumentMessage(Struct, frozen=True, tag="document"):
     text: str
     at: int = 0
     source: str | UnsetType = UNSET
-    """From where outside it was brought; unset for what the person gave."""
+    """The outside source of the document; unset for what the person gave."""
 
 
 class AssistantMessage(Struct, frozen=True, tag="assistant", omit_defaults=True):
@@ -131,7 +131,7 @@ class AssistantMessage(Struct, frozen=True, tag="assistant", omit_defaults=True)
     usage: Usage | None = None
     artefacts: tuple[Artefact, ...] = ()
     source: str | UnsetType = UNSET
-    """From where outside its words were brought, if the model did not say them."""
+    """The outside source of its words, if the model did not say them."""
     citations: tuple[Citation, ...] = ()
     media: tuple[Media, ...] = ()
     """Pictures and files that the model made."""
@@ -192,7 +192,7 @@ class Conversation(Struct, frozen=True):
 
     @property
     def usage(self) -> Usage:
-        """Of all replies together."""
+        """The usage of all replies together."""
         total = Usage()
         for message in self.messages:
             if isinstance(message, AssistantMessage) and message.usage is not None:

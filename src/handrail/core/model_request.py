@@ -45,7 +45,7 @@ class ModelScratch:
         self.base: ModelScratch | None = base
         self.kept: dict[Any, Any] = {}
         self.lock: threading.Lock = threading.Lock()
-        """For what threads share."""
+        """Guards what several threads keep here."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ModelScratch)
@@ -72,4 +72,4 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     extra: dict[str, Any] = field(default_factory=dict)
     """Goes into the wire body as it is, for what only one service has."""
     scratch: ModelScratch | None = None
-    """For a request that others follow, with more of the same conversation."""
+    """What codecs remember of a conversation from one request to the next."""

@@ -1,4 +1,4 @@
-"""One execution per key at a time: whoever asks meanwhile waits for it."""
+"""One execution per key at a time: callers that come meanwhile wait for its result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _leads: ContextVar[bool] = ContextVar("handrail_leads", default=False)
 
 
 class Flight(Generic[K, T]):
-    """One execution under way. It has ended when the `with` block of its leader has."""
+    """One execution under way. It ends with the `with` block of its leader."""
 
     __slots__ = ("_flights", "_key", "_over", "note", "outcome")
 
@@ -24,7 +24,7 @@ class Flight(Generic[K, T]):
         self._flights = flights
         self._key = key
         self._over: asyncio.Future[None] | None = None
-        """It is made for the first who waits; most flights have nobody."""
+        """Ends when the flight does. It is made for the first caller that waits; most flights have none."""
         self.note: Any = note
         """What its leader says of it to those who come later."""
         self.outcome: tuple[T] | Exception | None = None

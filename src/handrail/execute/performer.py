@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _KILLABLE = ("process", "sandbox")
-"""Where work ends when its time is up, whatever it does; whoever runs it there keeps the time."""
+"""The isolations in which work is killed when its time is up; those that run it there keep the time."""
 _TOLERANCE = 0.1
 """Seconds by which an answer may miss its timeout without a word."""
 _WINDING_UP = 5.0
@@ -405,7 +405,7 @@ class ProgressReporter:
         self._said = False
 
     def report(self, current: float | None, total: float | None, stage: str) -> None:
-        """From the loop, or from a thread of a tool; after the loop has closed, into the void."""
+        """Reports progress from the loop or from a tool's thread. After the loop has closed, it does nothing."""
         news = CallProgress(
             run=self._recorder.run,
             call_id=self._call.id,
@@ -421,7 +421,7 @@ class ProgressReporter:
             return
 
     async def drain(self) -> None:
-        """Everything reported so far is told before the answer is."""
+        """Waits until everything reported so far is told, so that it comes before the answer."""
         if self._said:
             await asyncio.sleep(0)  # what was reported in this turn of the loop is added in the next
         while self._task is not None:

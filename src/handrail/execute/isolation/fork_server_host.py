@@ -29,7 +29,7 @@ _SECONDS_TO_END = 2.0
 
 
 class WorkerOwner(Protocol):
-    """Who is told what becomes of the children."""
+    """The owner of a fork server, which is told what becomes of its children."""
 
     @property
     def waiting(self) -> int:

@@ -43,7 +43,7 @@ class JailStarter:
     frame_bytes: int
     _jailed: dict[WorkerConnection, JailedProcess] = field(default_factory=dict, init=False)
     _rising: set[int] = field(default_factory=set, init=False)
-    """Where workers that are not up yet would complain."""
+    """The pipes from the standard error of workers that have not started yet."""
     _ends: set[asyncio.Task[None]] = field(default_factory=set, init=False)
 
     @property

@@ -44,7 +44,7 @@ class LoopWatch:
         self._threads: dict[asyncio.Future[Any], str] = {}
         """The tools that run in threads now, by the future of their value."""
         self._seen: set[str] = set()
-        """Those that have run there since the timer was last on time."""
+        """The tools that have run since the timer was last on time."""
         self._armed = False
 
     def began(self, work: asyncio.Future[Any], tool: str) -> None:
@@ -55,7 +55,7 @@ class LoopWatch:
             self._arm(asyncio.get_running_loop())
 
     def ended(self, work: asyncio.Future[Any]) -> None:
-        """It has ended there, on time or late."""
+        """Note that the work of a thread has ended, on time or late."""
         self._threads.pop(work, None)
 
     def close(self) -> None:
