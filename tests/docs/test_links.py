@@ -18,6 +18,13 @@ def test_the_links_of_a_page_lead_to_files_and_headings_that_exist(page: Page) -
     assert [link for link in page.links if not link.startswith(OUTSIDE) and not _resolves(page, link)] == []
 
 
+@pytest.mark.parametrize("name", ["AGENTS.md", "docs/llms.txt"])
+def test_what_is_written_for_coding_agents_leads_to_files_that_exist(name: str) -> None:
+    file = ROOT / name
+    links = re.findall(r"\]\(([^)#]+)\)", file.read_text(encoding="utf-8"))
+    assert links and [link for link in links if not (file.parent / link).is_file()] == []
+
+
 def _resolves(page: Page, link: str) -> bool:
     path, _, anchor = link.partition("#")
     target = (page.path.parent / path).resolve() if path else page.path

@@ -11,7 +11,7 @@ from tests.docs.pages import ROOT
 PACKAGE = ROOT / "src" / "handrail"
 
 
-@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/design/architecture.md"])
+@pytest.mark.parametrize("page", ["AGENTS.md", "CONTRIBUTING.md", "docs/design/architecture.md"])
 def test_every_source_path_that_a_page_names_exists(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     paths = re.findall(r"`(\w[\w.-]*/(?:[\w.-]+/)*[\w.-]*|\w+\.py)`", text)
