@@ -21,6 +21,7 @@ ROWS = {
     "langchain": ("langchain", "LANGCHAIN"),
     "openai-agents": ("openai_agents", "OPENAI_AGENTS"),
     "agent-framework": ("agent_framework", "AGENT_FRAMEWORK"),
+    "claude-agent": ("claude_agent", "CLAUDE_AGENT"),
 }
 
 

@@ -11,6 +11,7 @@ import asyncio
 import contextvars
 import inspect
 import os
+import shlex
 import threading
 import weakref
 from collections import Counter
@@ -223,6 +224,13 @@ class GuardedCalls:
             locations=await locate_arguments(tool, arguments),
         )
         return isinstance(await Rules(self._rules).decide(question), Defer)
+
+    def how_to_allow(self, call: FrameworkCall) -> str:
+        """The command by which a person allows a call that waits, where their framework cannot ask them."""
+        if call.question is None or not isinstance(self._journal, Path):
+            return ""
+        where = shlex.quote(str(self._journal.absolute()))
+        return f"; to allow it: handrail confirm allow {call.question.request} --journal {where}"
 
     async def settle(self, of_kind: Callable[[bool], Tool], call: FrameworkCall) -> ToolResult:
         """Settle a call in the event loop of its framework. `call` tells afterwards what the tool gave or raised.

@@ -10,6 +10,7 @@ from handrail.adapters.guarded_calls import GuardedCalls, GuardOptions
 from handrail.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from claude_agent_sdk import ClaudeAgentOptions
     from pydantic_ai.toolsets import AbstractToolset
 
 T = TypeVar("T")
@@ -20,6 +21,7 @@ _ADAPTERS = {
     "langchain_core": "langchain",
     "agents": "openai_agents",
     "agent_framework": "agent_framework",
+    "claude_agent_sdk": "claude_agent",
 }
 """The module here that guards the tools of a package."""
 
@@ -27,14 +29,17 @@ _ADAPTERS = {
 @overload
 def guard(tools: Iterable[T], **options: Unpack[GuardOptions]) -> list[T]: ...
 @overload
+def guard(tools: ClaudeAgentOptions, **options: Unpack[GuardOptions]) -> ClaudeAgentOptions: ...
+@overload
 def guard(tools: AbstractToolset[D], **options: Unpack[GuardOptions]) -> AbstractToolset[D]: ...
 def guard(tools: Any, **options: Unpack[GuardOptions]) -> Any:
     """The same tools for the same framework: each call is checked, confirmed, bounded and recorded, and an effect that
     was begun is not begun again, whoever died meanwhile.
 
     Args:
-        tools: A toolset of pydantic-ai, or a list of tools of LangChain or openai-agents. An agent of agent-framework
-            takes `GuardFunctionMiddleware` instead.
+        tools: A toolset of pydantic-ai, a list of tools of LangChain or openai-agents, or the `ClaudeAgentOptions`
+            whose in-process servers have the tools. An agent of agent-framework takes `GuardFunctionMiddleware`
+            instead.
         journal: An open journal, or the file of one. What happens once, happens once in it.
         rules: A person's word in advance, as `"allow pay to=ada"`. What no rule is for is put to `approver`, and where
             there is none to the framework, by its own way to stop for a person.
@@ -62,4 +67,6 @@ def _adapter_of(tool: Any) -> Any:
     for base in type(tool).__mro__:
         if (name := _ADAPTERS.get(base.__module__.partition(".")[0])) is not None:
             return import_module(f"handrail.adapters.{name}")
-    raise UsageError(f"guard() takes tools of pydantic-ai, LangChain and openai-agents; not {tool!r}")
+    raise UsageError(
+        f"guard() takes tools of pydantic-ai, LangChain and openai-agents, and ClaudeAgentOptions; not {tool!r}"
+    )
