@@ -363,13 +363,19 @@ def test_an_unknown_call_has_no_receipt_and_an_unknown_run_no_bundle(copy: Path,
         export_run(copy, "run-9", tmp_path / "bundle")
 
 
-def test_a_changed_journal_gives_out_neither_receipts_nor_bundles(copy: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("tamper", [change_leaf, change_leaf_and_hash, change_body, change_column, spoil_leaf])
+def test_a_changed_entry_is_in_no_receipt_and_no_bundle(copy: Path, tmp_path: Path, tamper: Tamper) -> None:
     with closing(connect(copy)) as connection:
-        change_body(connection, 3)
-    for attempt in (lambda: prove(copy, "call-0"), lambda: export_run(copy, "run-2", tmp_path / "bundle")):
+        tamper(connection, 12)
+    for attempt in (lambda: prove(copy, "call-1", run="run-2"), lambda: export_run(copy, "run-2", tmp_path / "bundle")):
         with pytest.raises(BrokenProof) as broken:
             attempt()
-        assert broken.value.index == 3
+        assert broken.value.index in (12, 13)
+    with JournalReader(copy) as reader:
+        key = reader.verifier_key
+    assert (
+        tamper is not change_body or verify_bundle(export_run(copy, "run-1", tmp_path / "other"), key).returncode == 0
+    )
 
 
 def verify_bundle(folder: Path, key: str) -> subprocess.CompletedProcess[str]:

@@ -138,19 +138,19 @@ class ProofResources:
         self._journal = journal
         self._asking = asking
         self._one_at_a_time = asyncio.Lock()
-        """What leaves a journal leaves it audited, all of it: that is work, and nobody gets it done twice at once."""
+        """A bundle is made in a folder of its own: many at once would fill the disk."""
 
     async def list(self) -> Sequence[RemoteResource]:
         return await asyncio.to_thread(self._list)
 
     def _list(self) -> Sequence[RemoteResource]:
         with JournalReader(self._journal.path) as reader:
-            own = (each for each in reversed(reader.runs()) if self._asking.owns_run(reader, each.run))
-            runs = list(islice(own, _MOST))
+            own = (run for run in reader.newest_runs() if self._asking.owns_run(reader, run))
+            runs = [(run, sum(each.answer is not None for each in reader.calls(run))) for run in islice(own, _MOST)]
         template = RemoteResource(
             uri=f"{_PROOF}{{run}}", name="proof", description="The proof bundle of a run", template=True
         )
-        return [template, *(_proof(each.run, each.calls) for each in runs)]
+        return [template, *(_proof(run, calls) for run, calls in runs)]
 
     async def read(self, uri: str) -> Sequence[ResourceBody] | None:
         if not uri.startswith(_PROOF):

@@ -6,8 +6,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from handrail.core.errors import BrokenProof, JournalError, UsageError
+from handrail.journal.audit_notes import NoteChecks
 from handrail.journal.confirmations import DenialChecks
-from handrail.journal.entry import NO_PREVIOUS, LeafPosition, body_digest, leaf_position
+from handrail.journal.entry import NO_PREVIOUS, BodyRef, LeafPosition, body_digest, leaf_position
 from handrail.journal.escape import unescape
 from handrail.journal.keys import Verifier
 from handrail.journal.merkle import SIZE, Frontier, leaf_hash
@@ -44,6 +45,7 @@ class AuditWalk:
         self._spans: dict[str, tuple[int, int, int]] = {}
         """Where each run stands, as it was noted and as it is: its first entry, its last, and the number of that."""
         self._spanned = 0
+        self._notes = NoteChecks()
         self._good = 0
         self._rewritten: tuple[int, int] | None = None
         """The first entries that are not as signed, though nothing else may be wrong with them: from, up to."""
@@ -106,6 +108,11 @@ class AuditWalk:
         if wrong and not self.problems:
             self._bad(None, f"the note on where run {wrong[0]!r} stands was changed: its entries are elsewhere")
 
+    def check_notes(self, reader: JournalReader) -> None:
+        """Hold what is noted for searches and proofs to the entries, if those are good."""
+        if not self.problems and (problem := self._notes.problem(reader, self._tree)) is not None:
+            self._bad(None, problem)
+
     def _bad(self, index: int | None, why: str) -> None:
         self.problems.append(ProofProblem(index, why))
 
@@ -117,6 +124,7 @@ class AuditWalk:
         if hashed != entry.hash:
             self._bad(entry.seq, "it was changed: its hash does not fit")
         said = leaf_position(entry.leaf)
+        self._notes.take(entry, said)
         self._link(entry.seq, said)
         self._heads = (entry.hash.hex(), hashed.hex())
         self._compare(entry, said)
@@ -147,22 +155,16 @@ class AuditWalk:
         if entry.seq < self._spanned:
             first, *_ = self._spans.get(run, (entry.seq,))
             self._spans[run] = (first, entry.seq, said.n)
-        row = (entry.run, entry.n, entry.call, entry.type, entry.at)
-        if row != (run, said.n, unescape(said.call_id) or None, said.type, said.at):
-            self._bad(entry.seq, "its row was changed: the columns are not what the entry says")
+        if (problem := column_problem(entry, said)) is not None:
+            self._bad(entry.seq, problem)
 
     def _check_body(self, entry: JournalRow, said: LeafPosition) -> None:
-        match said.body, entry.salt, entry.data:
-            case None, None, None:
-                return
-            case None, _, _:
-                self._bad(entry.seq, "it has a body, and should have none")
-            case _, None, None:
-                self.erased += 1
-            case ref, bytes(salt), bytes(data) if ref.digest == body_digest(salt, data) and ref.size == len(data):
-                self.bodies += 1
-            case _:
-                self._bad(entry.seq, "its body was changed: the digest does not fit")
+        problem = body_problem(entry, said)
+        if problem is not None:
+            self._bad(entry.seq, problem)
+        elif said.body is not None:
+            self.erased += entry.data is None
+            self.bodies += entry.data is not None
 
     def check_exact(self, entry: JournalRow, reader: JournalReader) -> None:
         """Hold the exact arguments of an entry, if it keeps them, to the digest in its leaf. That takes the key."""
@@ -181,6 +183,26 @@ class AuditWalk:
                     self._bad(None, f"the checkpoint at {size} entries was changed: its frontier does not fit")
             elif self._rewritten is None:
                 self._rewritten = max(self._good, _first_difference(self._tree, signed, frontier)), size
+
+
+def column_problem(entry: JournalRow, said: LeafPosition) -> str | None:
+    """What is wrong about the columns of a row, beside what its leaf says."""
+    row = (entry.run, entry.n, entry.call, entry.type, entry.at)
+    if row == (unescape(said.run), said.n, unescape(said.call_id) or None, said.type, said.at):
+        return None
+    return "its row was changed: the columns are not what the entry says"
+
+
+def body_problem(entry: JournalRow, said: LeafPosition) -> str | None:
+    """What is wrong about the body of an entry; nothing about one that was erased."""
+    match said.body, entry.salt, entry.data:
+        case (None, None, None) | (BodyRef(), None, None):
+            return None
+        case None, _, _:
+            return "it has a body, and should have none"
+        case ref, bytes(salt), bytes(data) if ref.digest == body_digest(salt, data) and ref.size == len(data):
+            return None
+    return "its body was changed: the digest does not fit"
 
 
 def _first_difference(tree: Frontier, signed: Checkpoint, frontier: bytes | None) -> int:

@@ -6,8 +6,8 @@ where each run stands, by which its entries are found, against the entries. What
 checkpoint covers yet is chained, but not signed; a cut there cannot be seen. Someone
 who has the key can sign another history: only notes kept elsewhere (`known`) show that.
 
-What leaves the journal leaves it audited: a fresh signature over a changed journal would
-make the change good.
+What leaves the journal leaves it proven: a fresh signature over a changed entry would make the change good. That does
+not take an audit (`proven.py`).
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from handrail.journal.bundle import BundleEntry, write_bundle
 from handrail.journal.entry import body_digest, leaf_position
 from handrail.journal.in_memory import InMemoryJournal
 from handrail.journal.keys import Signer, Verifier
-from handrail.journal.merkle import inclusion_proofs, leaf_hash, root
-from handrail.journal.note import Checkpoint, open_note, sign
+from handrail.journal.merkle import leaf_hash
+from handrail.journal.note import open_note, sign
 from handrail.journal.places import JournalPlace
+from handrail.journal.proven import ProvenTree
 from handrail.journal.reader import JournalReader, JournalRow
 from handrail.journal.verifier import BELOW, included, run_extension
 
@@ -101,6 +102,7 @@ def _audited(
         if progress is not None and walk.count % _STRIDE == 0:
             progress(walk.count)
     walk.finish()
+    walk.check_notes(reader)
     problems = sorted(walk.problems, key=lambda problem: (problem.index is None, problem.index or 0))
     return AuditReport(
         ok=not problems and not walk.violations,
@@ -173,19 +175,19 @@ def prove(path: AnyJournal, call_id: str, *, run: str | None = None, signer: Sig
         BrokenProof: The journal was changed.
     """
     with _opened(path) as reader:
-        _check(reader)
-        found = [entry for entry in reader.entries(run) if entry.call == call_id and entry.type.startswith("call.")]
+        tree = ProvenTree(reader, Verifier.parse(reader.verifier_key))
+        found = [each for each in reader.entries_of_call(call_id, run) if each.type.startswith("call.")]
         answers = [entry for entry in found if _is_answer(entry)]
         if not found:
             raise JournalError(f"the journal {str(reader.path)!r} has no call {call_id!r}")
         entry = (answers or found)[-1]
-        covering = [(size, note) for size, note, _ in reader.checkpoints() if size > entry.seq]
-        if covering:
-            (size, note), key = covering[-1], reader.verifier_key
+        tree.check(entry, reader)
+        if tree.signed is not None and tree.signed[0] > entry.seq:
+            (size, note), key = tree.signed, reader.verifier_key
         else:
             signer = signer or reader.signer()
-            (size, note), key = _sign(reader, signer), signer.verifier_key
-        (proof,) = inclusion_proofs(reader.hashes(size), [entry.seq], size)
+            size, note, key = tree.size, sign(tree.checkpoint(), signer), signer.verifier_key
+        proof = tree.path(entry.seq, size)
     return Receipt(
         call_id=call_id,
         index=entry.seq,
@@ -218,27 +220,23 @@ def export_run(path: AnyJournal, run: str, folder: str | Path, *, signer: Signer
         UsageError: The folder exists.
     """
     with _opened(path) as reader:
-        _check(reader)
         signer = signer or reader.signer()
-        names = [each.run for each in reader.runs() if run in run_and_above(each.run)]
+        tree = ProvenTree(reader, Verifier.parse(reader.verifier_key))
+        names = [each for each in reader.runs_named(run) if run in run_and_above(each)]
         if run not in names:
             raise JournalError(f"the journal {str(reader.path)!r} has no run {run!r}")
-        runs = {name: list(reader.entries(name)) for name in sorted(names, key=lambda name: name != run)}
-        hashes = reader.hashes()
-        size, top = len(hashes), root(hashes)
-        proofs = iter(inclusion_proofs(hashes, [each.seq for entries in runs.values() for each in entries], size))
-        origin = reader.origin
+        runs = {
+            name: tree.run(reader, name) for name in sorted(names, key=lambda name: (name != run, reader.begin(name)))
+        }
     target = Path(folder)
     made = False
     try:
         for number, (name, entries) in enumerate(runs.items()):
-            checkpoint = Checkpoint(origin, size, top, (run_extension(name, len(entries)),))
+            checkpoint = tree.checkpoint(run_extension(name, len(entries)))
             write_bundle(
                 target / BELOW / f"{number:03d}" if number else target,
                 run=name,
-                entries=[
-                    BundleEntry(each.seq, each.leaf, tuple(next(proofs)), each.salt, each.data) for each in entries
-                ],
+                entries=[BundleEntry(each.seq, each.leaf, proof, each.salt, each.data) for each, proof in entries],
                 checkpoint_note=sign(checkpoint, signer),
                 verifier_key=signer.verifier_key,
             )
@@ -248,15 +246,3 @@ def export_run(path: AnyJournal, run: str, folder: str | Path, *, signer: Signer
             shutil.rmtree(target, ignore_errors=True)
         raise
     return target
-
-
-def _check(reader: JournalReader) -> None:
-    problems = _audited(reader).problems
-    if problems:
-        raise BrokenProof(problems[0].index, problems[0].why)
-
-
-def _sign(reader: JournalReader, signer: Signer, *extensions: str) -> tuple[int, str]:
-    hashes = reader.hashes()
-    checkpoint = Checkpoint(reader.origin, len(hashes), root(hashes), extensions)
-    return len(hashes), sign(checkpoint, signer)

@@ -66,6 +66,10 @@ class BodyEncryption(Struct, frozen=True):
         """Sixteen bytes that are the same for the same identity, and tell nothing about it without the key."""
         return hashlib.blake2b(identity, key=self._secret, person=b"handrail effect1", digest_size=16).digest()
 
+    def mark(self, data: bytes) -> bytes:
+        """Sixteen bytes that nobody makes without the key: they show later that data were not changed."""
+        return hashlib.blake2b(data, key=self._secret, person=b"handrail batches", digest_size=16).digest()
+
     def _derived(self, salt: bytes) -> tuple[bytes, bytes]:
         """The encryption key of an entry, and the opening of its digest."""
         from cryptography.hazmat.primitives.hashes import SHA256

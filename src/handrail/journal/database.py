@@ -4,6 +4,7 @@ A commit costs by the page, so an append touches one table and no index: salt an
 of a body stand in the row of their entry, and where the entries of a run are is noted
 in `span`, up to the last checkpoint, whenever one is signed. Either would cost every
 append 8 to 12 %. What came after the last checkpoint is short and is looked through.
+For the same reason `batches.py` notes more only then, and for many entries together.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Literal
 
 from handrail.core.errors import JournalError, UsageError
 from handrail.core.keyfile import sync_folder
+from handrail.journal import batches, stored_tree
 from handrail.journal.journal_files import (
     check_log_present,
     check_not_lost,
@@ -272,6 +274,8 @@ def _create(connection: sqlite3.Connection, origin: str, signer: Signer) -> None
         connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
     connection.execute(_EXACT)
     connection.execute(_EFFECTS)
+    for table in (stored_tree.TABLE, *batches.TABLES):
+        connection.execute(table)
     connection.execute("COMMIT")
 
 

@@ -135,7 +135,7 @@ class BatchedJournal:
         """What a commit takes, about: one that is synced, and one that is not."""
         self._held = 0.0
         """For how long commits have kept the loop from its next turn."""
-        self._due = math.inf
+        self._due = clock.monotonic() + timing.unsigned if writer.behind else math.inf
         """When the thread has something to do; never, while everything is signed."""
         self._signed = -math.inf
         """When a checkpoint was last signed."""
@@ -576,6 +576,8 @@ class BatchedJournal:
             logger.warning("the journal %s has no checkpoint for its last entries: %s", self.path, error)
         self._signed = self._now()
         self._due = self._signed + self._timing.unsigned if self._writer.unsigned else math.inf
+        if self._writer.behind:
+            self._due = self._signed + _BETWEEN_RUNS
 
     def _sign(self) -> None:
         note = self._writer.checkpoint()

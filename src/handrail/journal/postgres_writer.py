@@ -169,6 +169,12 @@ class PostgresWriter(JournalWriter):
             raise _RunLost
         return said != "behind"
 
+    def _keep_nodes(self) -> None:
+        """The tables of the stored tree and of the batches are SQLite's, so far."""
+
+    def _note(self) -> None:
+        """As `_keep_nodes`."""
+
     def _watch_files(self) -> None:
         return None
 

@@ -10,20 +10,23 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
 
-from handrail.core.errors import JournalError, UsageError
+from handrail.core.errors import BrokenProof, JournalError, UsageError
 from handrail.core.events import ConfirmationAnswered, ConfirmationRequested, Recorded
 from handrail.journal import put_off
+from handrail.journal.batches import Batches, end_of_batches
 from handrail.journal.body_encryption import BodyEncryption
 from handrail.journal.database import connect_existing, explain_failure, has_exact, own_signer, read_meta
-from handrail.journal.entry import decode_event, leaf_position
-from handrail.journal.escape import column, uncolumn
+from handrail.journal.entry import LeafPosition, decode_event, leaf_position
+from handrail.journal.escape import column, uncolumn, unescape
 from handrail.journal.keys import Signer
 from handrail.journal.places import JournalPlace, file_of
+from handrail.journal.stored_tree import StoredTree, has_table
 from handrail.journal.summaries import CallRecord, RunSummary, RunTally, call_records
 from handrail.journal.telemetry import RING
 from handrail.state.url import StateUrl
@@ -33,13 +36,11 @@ if TYPE_CHECKING:
 
 _ENTRIES = "SELECT seq, run, n, call, type, at, leaf, hash, salt, data FROM entry"
 _HEADS = "SELECT seq, run, n, call, type, at, leaf, hash, NULL, NULL FROM entry"
-_OF_RUN = f"""
-{_ENTRIES} WHERE run = :run AND seq >= (SELECT first FROM span WHERE run = :run)
-    AND seq <= (SELECT last FROM span WHERE run = :run)
-UNION ALL
-{_ENTRIES} WHERE run = :run AND seq >= (SELECT coalesce(max(size), 0) FROM checkpoint)
-ORDER BY seq
+_SPAN = """
+SELECT (SELECT first FROM span WHERE run = :run), (SELECT last FROM span WHERE run = :run),
+    (SELECT coalesce(max(size), 0) FROM checkpoint)
 """
+_QUESTIONS = "('confirmation.requested', 'confirmation.answered')"
 
 
 class JournalRow(Struct, frozen=True):
@@ -59,6 +60,28 @@ class JournalRow(Struct, frozen=True):
     @property
     def event(self) -> Recorded:
         return decode_event(self.leaf, self.data)
+
+    def says_run(self, run: str) -> bool:
+        """Whether it is of a run by its leaf, whatever its column says.
+
+        Raises:
+            BrokenProof: The leaf cannot be read.
+        """
+        return bool(unescape(self._position().run) == run)
+
+    def says_call(self, call_id: str) -> bool:
+        """Whether it is of a call by its leaf.
+
+        Raises:
+            BrokenProof: The leaf cannot be read.
+        """
+        return bool(unescape(self._position().call_id) == call_id)
+
+    def _position(self) -> LeafPosition:
+        try:
+            return leaf_position(self.leaf)
+        except (JournalError, TypeError) as error:
+            raise BrokenProof(self.seq, f"it cannot be read: {error}") from error
 
 
 class JournalReader:
@@ -137,7 +160,95 @@ class JournalReader:
         """The rows in order, of one run or of all."""
         if run is None:
             return self._entries(f"{_ENTRIES} ORDER BY seq")
-        return self._entries(_OF_RUN, run=column(run))
+        return self.entries_of(run)
+
+    def entries_of(self, run: str, first: int = 0, *, heads: bool = False) -> Iterator[JournalRow]:
+        """The rows of a run in order, from this place in the journal on; with `heads` without their bodies.
+
+        Where they are is read from what is noted of the journal (`batches.py`), and only the end of it looked through.
+        """
+        select, name, batches = _HEADS if heads else _ENTRIES, column(run), self._batches()
+        ((begin, last, signed),) = self._each(_SPAN, run=name)
+        if begin is not None:
+            first = max(first, begin)
+            for seq in batches.of_run(name, first, min(last, batches.end - 1)):
+                yield from self._entries(f"{select} WHERE seq = :seq AND run = :run", seq=seq, run=name)
+            between = f"{select} WHERE seq >= :first AND seq <= :last AND run = :run ORDER BY seq"
+            yield from self._entries(between, first=max(first, batches.end), last=last, run=name)
+        rest = f"{select} WHERE seq >= :first AND run = :run ORDER BY seq"
+        yield from self._entries(rest, first=max(first, signed), run=name)
+
+    def whole_run(self, run: str, *, heads: bool = False, checked: int = 0) -> Iterator[JournalRow]:
+        """The rows of a run, all of them, found by nothing that somebody without the key could have changed. Where this
+        user has not the key, that means every entry of the journal is looked at.
+
+        What is noted of the entries before `checked` was checked earlier.
+
+        Raises:
+            BrokenProof: What is noted of the runs was changed.
+        """
+        select, first = _HEADS if heads else _ENTRIES, 0
+        if (sealing := self.sealing) is not None:
+            name, batches = column(run), self._batches()
+            batches.check(sealing, checked)
+            for seq in batches.of_run(name, 0, batches.end - 1):
+                found = self._entries(f"{select} WHERE seq = :seq", seq=seq)
+                yield from (each for each in found if each.says_run(run))
+            first = batches.end
+        late = self._entries(f"{select} WHERE seq >= :first ORDER BY seq", first=first)
+        yield from (each for each in late if each.says_run(run))
+
+    def noted(self) -> int:
+        """The entry after the last one of which it is noted whose it is."""
+        return self._batches().end
+
+    def stored_notes(self) -> tuple[Iterator[tuple[Any, ...]], Iterator[tuple[Any, ...]], Iterator[tuple[Any, ...]]]:
+        """What is noted of the entries, as it is stored: batches, questions that wait, and nodes of the tree."""
+        columns = {"batch": "start, runs, calls, began", "waiting": "seq", "subtree": "level, start, hash"}
+        found = [
+            self._each(f"SELECT {names} FROM {table} ORDER BY 1") if has_table(self._connection, table) else iter(())
+            for table, names in columns.items()
+        ]
+        return found[0], found[1], found[2]
+
+    def begin(self, run: str) -> int | None:
+        """The first entry of a run; None if there is no such run."""
+        return next((entry.seq for entry in self.entries_of(run, heads=True)), None)
+
+    def newest_runs(self, before: str | None = None) -> Iterator[str]:
+        """The runs by when they began, the newest first; with `before` those that are older than that one."""
+        batches = self._batches()
+        limit = self.end()
+        if before is not None:
+            limit = self.begin(before) or 0
+        values = {"first": batches.end, "limit": limit}
+        late = "SELECT run FROM entry WHERE n = 0 AND seq >= :first AND seq < :limit ORDER BY seq DESC"
+        for (run,) in self._each(late, **values):
+            yield uncolumn(run)
+        for seq in batches.began_before(limit):
+            for (run,) in self._each("SELECT run FROM entry WHERE seq = :seq AND n = 0", seq=seq):
+                yield uncolumn(run)
+
+    def runs_named(self, beginning: str) -> list[str]:
+        """The runs whose names begin so, in no order."""
+        name = column(beginning)
+        noted = "SELECT run FROM span WHERE substr(run, 1, :length) = :name"
+        # PostgreSQL may order texts otherwise than by their bytes.
+        if (after := _after(name)) and isinstance(self._connection, sqlite3.Connection):
+            noted += " AND run >= :name AND run < :after"
+        late = (
+            "SELECT DISTINCT run FROM entry WHERE seq >= (SELECT coalesce(max(size), 0) FROM checkpoint)"
+            " AND substr(run, 1, :length) = :name"
+        )
+        values: dict[str, str | int] = {"name": name, "length": len(name), "after": after}
+        found = [row[0] for query in (noted, late) for row in self._each(query, **values)]
+        return [uncolumn(run) for run in dict.fromkeys(found)]
+
+    def _batches(self) -> Batches:
+        try:
+            return Batches(end_of_batches(self._connection), self._each)
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            raise explain_failure(self.path, error) from error
 
     def heads(self, first: int = 0) -> Iterator[JournalRow]:
         """The rows from this one on, without their bodies: as if all were erased."""
@@ -164,13 +275,17 @@ class JournalReader:
         return call_records(self.events(run))
 
     def find_call(self, call_id: str, run: str | None = None) -> CallRecord | None:
-        """What is known of a call; of several with this id, the last. Without its run every entry is looked at."""
-        if run is None:
-            entries = self._entries(f"{_ENTRIES} WHERE call = :call ORDER BY seq", call=column(call_id))
-        else:
-            entries = (entry for entry in self.entries(run) if entry.call == call_id)
-        found = call_records(entry.event for entry in entries)
+        """What is known of a call; of several with this id, the last."""
+        found = call_records(entry.event for entry in self.entries_of_call(call_id, run))
         return found[-1] if found else None
+
+    def entries_of_call(self, call_id: str, run: str | None = None) -> Iterator[JournalRow]:
+        """The rows of a call in order, of one run or of all that have a call of this id: those whose leaves say so."""
+        batches = self._batches()
+        noted = (row for seq in batches.of_call(column(call_id)) if (row := self.head(seq)) is not None)
+        for head in chain(noted, self.heads(batches.end)):
+            if head.says_call(call_id) and (run is None or head.says_run(run)):
+                yield self.entry(head.seq)
 
     def pending(self, run: str | None = None) -> list[ConfirmationRequested]:
         """The questions to a person that nobody has answered, with exact arguments if this user has the key."""
@@ -180,7 +295,7 @@ class JournalReader:
     def unanswered(self, run: str | None = None) -> dict[str, JournalRow]:
         """The entries of those questions, by request."""
         asked: dict[str, JournalRow] = {}
-        for entry in self.confirmations(0) if run is None else self.entries(run):
+        for entry in self._waiting_or_late() if run is None else self.entries_of(run):
             if entry.type not in ("confirmation.requested", "confirmation.answered"):
                 continue
             match entry.event:
@@ -189,6 +304,14 @@ class JournalReader:
                 case ConfirmationAnswered(request=request):
                     asked.pop(request, None)
         return asked
+
+    def _waiting_or_late(self) -> Iterator[JournalRow]:
+        """The questions that nobody has answered in what is noted, and all questions and answers after that."""
+        end = self._batches().end
+        if end:
+            for (seq,) in self._each("SELECT seq FROM waiting ORDER BY seq"):
+                yield from self._entries(f"{_ENTRIES} WHERE seq = :seq", seq=seq)
+        yield from self.confirmations(end)
 
     def hides(self, entry: JournalRow) -> bool:
         """Whether a part of the body cannot be shown: a mask stands for it, and the key that opens it is not there."""
@@ -202,8 +325,7 @@ class JournalReader:
 
     def confirmations(self, first: int) -> Iterator[JournalRow]:
         """The questions to a person, and their answers, from this entry on."""
-        kinds = "('confirmation.requested', 'confirmation.answered')"
-        return self._entries(f"{_ENTRIES} WHERE seq >= :first AND type IN {kinds} ORDER BY seq", first=first)
+        return self._entries(f"{_ENTRIES} WHERE seq >= :first AND type IN {_QUESTIONS} ORDER BY seq", first=first)
 
     def end(self) -> int:
         """The number that the next entry will have."""
@@ -251,6 +373,18 @@ class JournalReader:
         """The body of an entry as it is kept; None if it has none or it was erased."""
         return self.entry(seq).data
 
+    def tree(self) -> StoredTree:
+        """The tree as it is stored; nothing in it is proven."""
+        return StoredTree(self._connection)
+
+    def head(self, seq: int) -> JournalRow | None:
+        """The row of an entry without its body, if there is one."""
+        return next(self._entries(f"{_HEADS} WHERE seq = :seq", seq=seq), None)
+
+    def last_checkpoint(self) -> tuple[int, str, bytes] | None:
+        """Size, signed note and tree frontier of the last checkpoint."""
+        return next(self._each("SELECT size, note, frontier FROM checkpoint ORDER BY size DESC LIMIT 1"), None)  # type: ignore[arg-type]
+
     def hashes(self, size: int | None = None) -> list[bytes]:
         """The leaf hashes of the first entries, for proofs."""
         size = self.end() if size is None else size
@@ -289,6 +423,12 @@ class JournalReader:
             yield from map(tuple, self._connection.execute(statement, values))
         except (sqlite3.Error, UnicodeDecodeError) as error:
             raise explain_failure(self.path, error) from error
+
+
+def _after(beginning: str) -> str:
+    """The first text after all that begin so, in the order of their bytes; nothing where there is none."""
+    last = beginning[-1:]
+    return beginning[:-1] + chr(ord(last) + 1) if last and last < "\ud7ff" else ""
 
 
 def _connect(path: JournalPlace) -> sqlite3.Connection:

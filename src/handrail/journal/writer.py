@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from handrail.core.errors import BrokenProof, JournalError
 from handrail.core.events import ConfirmationAnswered, Recorded
+from handrail.journal.batches import BATCH, end_of_batches, note_batches
 from handrail.journal.confirmations import NOTED, FirstAnswers
 from handrail.journal.database import FATAL, JournalBusy, connect, explain_failure, read_meta
 from handrail.journal.entry import NO_PREVIOUS, EntryDraft, decode_event, leaf_position, seal_entry
@@ -24,6 +25,7 @@ from handrail.journal.journal_files import JournalFileWatch
 from handrail.journal.keys import Signer
 from handrail.journal.merkle import Frontier, leaf_hash
 from handrail.journal.note import Checkpoint, open_note, sign
+from handrail.journal.stored_tree import INSERT as INSERT_NODE
 from handrail.state.sqlite_retry import primary_code
 
 logger = logging.getLogger(__name__)
@@ -78,6 +80,9 @@ class JournalWriter:
         self.size: int = 0
         self.unsigned: int = 0
         """How many entries no checkpoint covers yet."""
+        self.behind: bool = False
+        """Whether entries that a checkpoint covers are yet to be noted (`batches.py`)."""
+        self._can_note = True
         self._connection = connection
         self._files = self._watch_files()
         self._origin = read_meta(connection)["origin"]
@@ -242,9 +247,11 @@ class JournalWriter:
             with self._transaction():
                 self._fold()
                 note = self._sign()
+                self._note()
         except sqlite3.Error as error:
             raise self._explained(error) from error
         self.unsigned, self.run_ended = 0, False
+        self._frontier.whole.clear()
         for run in self._leaving:
             self._positions.pop(run, None)
         self._leaving.clear()
@@ -459,7 +466,20 @@ class JournalWriter:
         note = sign(Checkpoint(self._origin, size, self._frontier.root()), self.signer)
         self._connection.execute(_NOTE_SPANS)
         self._connection.execute("INSERT INTO checkpoint VALUES (?, ?, ?)", (size, note, self._frontier.save()))
+        self._keep_nodes()
         return note
+
+    def _keep_nodes(self) -> None:
+        self._connection.executemany(INSERT_NODE, ((*place, node) for place, node in self._frontier.whole.items()))
+
+    def _note(self) -> None:
+        if not self._can_note:
+            return
+        try:
+            self.behind = note_batches(self._connection, self.size, self.signer.sealing)
+        except JournalError as error:
+            self._can_note = self.behind = False
+            logger.warning("the journal %s: some searches will take long: %s", self.path, error)
 
     def _take_up(self) -> None:
         """Go on from the last checkpoint, and check that the journal does."""
@@ -478,6 +498,7 @@ class JournalWriter:
             self._head = leaf_hash(head[0]).hex()
             self.size = size
         self._fold()
+        self.behind = self.size - end_of_batches(self._connection) >= BATCH
 
 
 def _loaded(size: int, data: bytes) -> Frontier:

@@ -6,7 +6,6 @@ Nothing registers itself by being imported, and no name wins by coming last.
 from __future__ import annotations
 
 import asyncio
-import difflib
 import operator
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -28,6 +27,7 @@ from handrail.tools.definition import KEBAB, ToolDefinition
 from handrail.tools.ensemble import Ensemble, EnsembleUse
 from handrail.tools.handlers import Style
 from handrail.tools.lookalikes import lookalike_keys
+from handrail.tools.near_names import NearNames
 from handrail.tools.tool import Tool, as_tool
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class ToolRegistry:
 class RegisteredTools:
     """A fixed set of tools; `digest` names exactly what models were offered."""
 
-    __slots__ = ("_by_name", "_digest", "_index", "_needing", "_tools", "has_secrets", "shared")
+    __slots__ = ("_by_name", "_digest", "_index", "_near", "_needing", "_tools", "has_secrets", "shared")
 
     def __init__(self, tools: Iterable[Tool]) -> None:
         self._tools = tuple(tools)
@@ -119,6 +119,7 @@ class RegisteredTools:
         """Whether a call of one of them may hold what must not be written down."""
         self._digest: str | None = None
         self._index: ToolIndex | None = None
+        self._near: NearNames | None = None
         self.shared: SharedValues = SharedValues()
         """What others made of this set, as the offers to a model."""
 
@@ -147,7 +148,9 @@ class RegisteredTools:
         try:
             return self._by_name[name]
         except KeyError:
-            raise UnknownTool(name, difflib.get_close_matches(name, self._by_name, n=5)) from None
+            if self._near is None:
+                self._near = NearNames(self._by_name)
+            raise UnknownTool(name, self._near.find(name)) from None
 
     def check_deps(self, deps: Any, deps_type: Any = None) -> None:
         """Check what a program gives all of them as `Invocation.deps`, or the type of what it will give.

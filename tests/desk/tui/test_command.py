@@ -31,7 +31,7 @@ async def test_without_a_terminal_it_says_so_and_names_what_works_there(folder: 
 def test_a_conversation_that_was_kept_or_recorded_goes_on_at_a_terminal(folder: Path) -> None:
     code, told = dialogue(["ask", "hello"])
     assert code == 0, told
-    [run] = JournalIndex(folder / ".handrail" / "journal.db").runs()
+    ([run], _) = JournalIndex(folder / ".handrail" / "journal.db").runs()
     assert not ConversationStore(folder / ".handrail").list()
     code, shown = dialogue(["tui", run.summary.run], ("Hello!", LEAVE))  # the record alone has it
     assert code == 0, shown

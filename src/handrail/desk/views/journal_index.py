@@ -1,8 +1,7 @@
-"""The journal as the views look at it: read once from its beginning, and then only what is new.
+"""The journal as the views look at it: the runs that somebody looks at, and what is new since the last look.
 
-What it has read it checks as an audit does, and keeps the hashes. So it can sign the journal for whoever looks at a
-run without reading all of it again, and what is changed on disk afterwards does not fit what it signs. Everything here
-blocks: call it in a thread.
+It signs the journal for whoever looks at a run, and what it signs continues what the journal's last checkpoint signs
+(`proven.py`): an entry that was changed on disk does not fit. Everything here blocks: call it in a thread.
 """
 
 from __future__ import annotations
@@ -11,23 +10,25 @@ import threading
 from array import array
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 import msgspec
 from msgspec import Struct
 
-from handrail.core.errors import BrokenProof, JournalError, UsageError
+from handrail.core.bounded_memory import BoundedMemory
+from handrail.core.errors import JournalError, UsageError
 from handrail.core.events import CallSettled, Recorded
-from handrail.journal.audit_checks import AuditWalk
-from handrail.journal.merkle import inclusion_proofs, root
-from handrail.journal.note import Checkpoint, open_note, sign
+from handrail.journal.note import sign
 from handrail.journal.places import JournalPlace
+from handrail.journal.proven import ProvenTree
 from handrail.journal.reader import JournalReader, JournalRow
 from handrail.journal.summaries import RunSummary, RunTally
 from handrail.journal.telemetry import RING, Telemetry, ToolTelemetry
 from handrail.journal.verifier import run_extension
 
+_KEPT = 100_000
+"""Entries of which it is kept whose they are."""
 RECENT = 40
 """Durations of a tool that are kept one by one."""
 _USED = frozenset({"tools.offered", "call.intended", "call.settled"})
@@ -54,16 +55,20 @@ class ToolUsage(Struct, frozen=True):
 class RunNotes:
     """What is known of one run without its bodies."""
 
-    __slots__ = ("seqs", "tally", "tools", "waiting")
+    __slots__ = ("seqs", "tally", "tools", "waiting", "whole")
 
-    def __init__(self, at: int) -> None:
-        self.tally = RunTally(at)
+    def __init__(self, whole: bool) -> None:
+        self.whole = whole
+        """Whether its entries were found where nobody could have hidden one."""
+        self.tally = RunTally(0)
         self.seqs = array("Q")
         self.tools: set[str] = set()
         self.waiting: set[str] = set()
         """Questions that nobody has answered."""
 
     def take(self, entry: JournalRow) -> None:
+        if not self.seqs:
+            self.tally.started = entry.at
         self.seqs.append(entry.seq)
         with suppress(JournalError, msgspec.DecodeError, UnicodeDecodeError):  # the walk has seen it, and says so
             self.tally.feed(entry.type, entry.call, entry.at, entry.leaf)
@@ -102,14 +107,19 @@ class JournalIndex:
     def __init__(self, path: JournalPlace) -> None:
         self.path = path
         self._lock = threading.Lock()
-        self._walk = AuditWalk()
         self._next = 0
-        self._hashes: list[bytes] = []
-        self._signed = 0
-        """The largest checkpoint of the journal's own that was found to fit."""
-        self._runs: dict[str, RunNotes] = {}
-        self._unread: deque[JournalRow] = deque()
-        """Entries that count for the use of tools; they are read once it is clear that they are among the last."""
+        """The entry after the last one that was read."""
+        self._runs: BoundedMemory[str, RunNotes] = BoundedMemory(
+            weight=lambda notes: len(notes.seqs), most_weight=_KEPT, lru=True, keep_newest=True
+        )
+        """Runs that somebody looked at, as they stand before `_next`."""
+        self._tree: ProvenTree | None = None
+        self._checked = 0
+        """The entries of which it was checked what is noted on whose they are."""
+        self._proven: BoundedMemory[int, None] = BoundedMemory(_KEPT)
+        """Entries that were shown, and were what was signed."""
+        self._used = 0
+        """The entry after the last one that was read for the use of tools."""
         self._ring: deque[tuple[int, Recorded]] = deque()
         self._usage: tuple[int, ToolUsage] | None = None
 
@@ -119,20 +129,30 @@ class JournalIndex:
         Raises:
             JournalError: The journal cannot be read.
         """
-        with self._read():
-            size = len(self._hashes)
-            if self._usage is None or self._usage[0] != size:
-                self._usage = size, _usage(self._recent())
+        with self._read() as reader:
+            if self._usage is None or self._usage[0] != self._next:
+                self._usage = self._next, _usage(self._recent(reader))
             return self._usage[1]
 
-    def runs(self) -> tuple[RunListing, ...]:
-        """All of them, the newest first.
+    def runs(
+        self, before: str | None = None, limit: int | None = None, fits: Callable[[RunListing], bool] = lambda _: True
+    ) -> tuple[tuple[RunListing, ...], bool]:
+        """Those that fit, the newest first, without those that other runs began, unless somebody has to look at them;
+        and whether there are more.
 
         Raises:
             JournalError: The journal cannot be read.
         """
-        with self._read():
-            return tuple(_state(run, notes) for run, notes in reversed(self._runs.items()))
+        found: list[RunListing] = []
+        with self._read() as reader:
+            for run in reader.newest_runs(before):
+                state = _state(run, self._notes(reader, run))
+                if _was_begun_by_another(reader, state) or not fits(state):
+                    continue
+                if len(found) == limit:
+                    return tuple(found), True
+                found.append(state)
+        return tuple(found), False
 
     def signed(self, run: str, first: int, limit: int, size: int | None = None) -> SignedEntries:
         """Some entries of a run as they stand on disk, under a checkpoint that is signed for this look and not kept.
@@ -142,23 +162,25 @@ class JournalIndex:
 
         Raises:
             UsageError: There is no such run, or the journal has not so many entries.
-            BrokenProof: The journal was changed before it was read here, so nothing of it is signed again.
+            BrokenProof: An entry was changed before it was read here, so it is not signed again.
             JournalError: It cannot be read.
         """
         with self._read() as reader:
             signer = reader.signer()
-            self._check(reader)
-            notes, whole = self._notes(run), len(self._hashes)
-            size = whole if size is None else size
-            if size > whole:
-                raise UsageError(f"the record has {whole} entries, and not {size}; open the run again")
+            tree = self._tree = ProvenTree(reader, signer.verifier, self._tree)
+            notes = self._notes(reader, run, whole=True)
+            size = tree.size if size is None else size
+            if size > tree.size:
+                raise UsageError(f"the record has {tree.size} entries, and not {size}; open the run again")
             count = bisect_left(notes.seqs, size)
-            extension = run_extension(run, count)
-            note = sign(Checkpoint(reader.origin, size, root(self._hashes[:size]), (extension,)), signer)
-            seqs = list(notes.seqs[first : min(first + limit, count)])
-            proofs = inclusion_proofs(self._hashes, seqs, size)
-            entries = tuple((reader.entry(seq), tuple(proof)) for seq, proof in zip(seqs, proofs, strict=True))
-            return SignedEntries(_state(run, notes), entries, count, note, signer.verifier_key, size)
+            note = sign(tree.checkpoint(run_extension(run, count), size=size), signer)
+            entries = [reader.entry(seq) for seq in notes.seqs[first : min(first + limit, count)]]
+            for entry in entries:
+                if entry.seq not in self._proven:
+                    tree.check(entry, reader)
+                    self._proven[entry.seq] = None
+            proven = tuple((entry, tree.path(entry.seq, size)) for entry in entries)
+            return SignedEntries(_state(run, notes), proven, count, note, signer.verifier_key, size)
 
     def entry(self, run: str, seq: int) -> JournalRow:
         """One entry of a run.
@@ -167,63 +189,63 @@ class JournalIndex:
             UsageError: The run has no such entry.
         """
         with self._read() as reader:
-            if seq not in self._notes(run).seqs:
+            if seq not in self._notes(reader, run).seqs:
                 raise UsageError(f"the run {run!r} has no entry {seq}")
             return reader.entry(seq)
 
-    def _notes(self, run: str) -> RunNotes:
-        if run not in self._runs:
-            raise UsageError(f"there is no run {run[:100]!r} in the record")
-        return self._runs[run]
+    def _notes(self, reader: JournalReader, run: str, whole: bool = False) -> RunNotes:
+        """What is known of a run; with `whole` from entries that nobody could have hidden."""
+        notes = self._runs.get(run)
+        if notes is None or (whole and not notes.whole):
+            found = (
+                reader.whole_run(run, heads=True, checked=self._checked)
+                if whole
+                else reader.entries_of(run, heads=True)
+            )
+            notes = RunNotes(whole)
+            for entry in found:
+                notes.take(entry)
+            if whole:
+                self._checked = reader.noted()
+            if not notes.seqs:
+                raise UsageError(f"there is no run {run[:100]!r} in the record")
+            self._runs[run] = notes
+        return notes
 
     @contextmanager
     def _read(self) -> Iterator[JournalReader]:
         with self._lock, JournalReader(self.path, still=True) as reader:
+            end = reader.end()
+            if end - self._next > RING:  # it is quicker to read those runs again that somebody looks at
+                self._next = end
+                for run in list(self._runs):
+                    self._runs.pop(run)
             for entry in reader.heads(self._next):
-                self._take(entry)
+                self._next = entry.seq + 1
+                if (notes := self._runs.get(entry.run)) is not None:
+                    notes.take(entry)
             yield reader
 
-    def _take(self, entry: JournalRow) -> None:
-        self._walk.take(entry)
-        self._hashes.append(entry.hash)
-        self._next = entry.seq + 1
-        if entry.run not in self._runs:
-            self._runs[entry.run] = RunNotes(entry.at)
-        self._runs[entry.run].take(entry)
-        if entry.type in _USED:
-            self._unread.append(entry)
-            while self._unread[0].seq < self._next - RING:
-                self._unread.popleft()
-
-    def _recent(self) -> list[Recorded]:
-        while self._unread:
-            entry = self._unread.popleft()
-            with suppress(JournalError):
-                self._ring.append((entry.seq, entry.event))
-        while self._ring and self._ring[0][0] < self._next - RING:
+    def _recent(self, reader: JournalReader) -> list[Recorded]:
+        """The last events that count for the use of tools."""
+        first = max(0, self._next - RING)
+        while self._ring and self._ring[0][0] < first:
             self._ring.popleft()
+        for entry in reader.heads(max(first, self._used)):
+            if entry.type in _USED:
+                with suppress(JournalError):
+                    self._ring.append((entry.seq, entry.event))
+        self._used = self._next
         return [event for _, event in self._ring]
 
-    def _check(self, reader: JournalReader) -> None:
-        """Checks what was read against the journal's tree and signature.
 
-        Raises:
-            BrokenProof: What was read does not fit together, or is not what the journal's own key signed.
-        """
-        if not self._walk.problems:
-            self._walk.finish()
-        if self._walk.problems:
-            first = self._walk.problems[0]
-            raise BrokenProof(first.index, first.why)
-        last = len(self._hashes) - 1
-        if last >= 0 and reader.entry(last).hash != self._hashes[last]:
-            raise BrokenProof(last, "it is not what was there before: the journal was written anew")
-        size, note = reader.signed() or (0, "")
-        if size > self._signed:
-            known = open_note(note, [reader.signer().verifier])
-            if (known.size, known.root) != (size, root(self._hashes[:size])):
-                raise BrokenProof(None, f"the checkpoint at {size} entries does not fit them")
-            self._signed = size
+def _was_begun_by_another(reader: JournalReader, state: RunListing) -> bool:
+    """Whether another run began it, and nobody has to look at it: those are named after the one that did."""
+    run = state.summary.run
+    if state.summary.in_doubt or state.waiting:
+        return False
+    above = (run[:at] for at, letter in enumerate(run) if letter == ".")
+    return any(reader.begin(each) is not None for each in above)
 
 
 def _state(run: str, notes: RunNotes) -> RunListing:

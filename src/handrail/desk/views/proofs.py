@@ -110,20 +110,9 @@ class ProofViews:
     # ── in a thread ──────────────────────────────────────────────────────────────────
 
     def _list(self, before: str | None, limit: int, search: str) -> RunList:
-        states = self._record.runs()
-        ids = {state.summary.run for state in states}
-        if before is not None:
-            at = next((at for at, state in enumerate(states) if state.summary.run == before), len(states))
-            states = states[at + 1 :]
-        titles = self._titles() if search else None
-        rows: list[RunRow] = []
-        for state in states:
-            if _is_within(state, ids) or (titles is not None and not _fits(state, titles, search)):
-                continue
-            if len(rows) == limit:
-                return RunList(tuple(rows), more=True)
-            rows.append(_row(state, self._title(state.summary.run)))
-        return RunList(tuple(rows), more=False)
+        titles = self._titles() if search else {}
+        states, more = self._record.runs(before, limit, lambda state: not search or _fits(state, titles, search))
+        return RunList(tuple(_row(state, self._title(state.summary.run)) for state in states), more)
 
     def _titles(self) -> dict[str, str]:
         return {about.id: about.title for about in self._store.list()}
@@ -172,14 +161,6 @@ def file_name_of_id(id: str) -> str:
     """Ids are anybody's text; the name of a file is not made from anybody's text."""
     name = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_.") else "-" for letter in id)
     return name.strip(".")[:100] or "run"
-
-
-def _is_within(state: RunListing, ids: set[str]) -> bool:
-    """Whether another run began it, and nobody has to look at it: those are named after the one that did."""
-    run = state.summary.run
-    if state.summary.in_doubt or state.waiting:
-        return False
-    return any(run[:at] in ids for at, letter in enumerate(run) if letter == ".")
 
 
 def _fits(state: RunListing, titles: dict[str, str], search: str) -> bool:
