@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from handrail import tool
 from handrail.core.calls import ToolResult
@@ -74,7 +75,7 @@ def events(seed: int = 22) -> Iterator[Recorded]:
 
 
 def call(run: str, id: str, at: int, chance: random.Random) -> Iterator[Recorded]:
-    place = {"run": run, "at": at, "call_id": id, "tool": "io:write"}
+    place: dict[str, Any] = {"run": run, "at": at, "call_id": id, "tool": "io:write"}
     if chance.random() < 0.01:
         request = f"confirm_{id}"
         subject = ConfirmationSubject({"path": f"notes/{id}.txt"}, "nonce")

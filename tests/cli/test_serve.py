@@ -301,3 +301,38 @@ def test_a_node_that_cannot_be_reached_or_tell_its_token_says_so_in_one_line(fol
 def test_a_mistake_on_the_command_line_is_told(folder: Path, words: tuple[str, ...], why: str) -> None:
     out = asked(folder, "bus", *words)
     assert (out.exit_code, why in out.stderr) == (1, True), out.stderr
+
+
+def test_sighup_reads_the_configuration_anew_and_says_what_holds_later(folder: Path) -> None:
+    approve(folder / "handrail.toml")
+    with running(folder, "serve", "--listen", "127.0.0.1:0", "--no-page", "--tools", "tools.py") as (process, _):
+        assert process.stderr is not None
+        for changed, told in (
+            (CONFIG.replace("bad*", "worse*"), "The configuration was read anew."),
+            (CONFIG.replace("kitchen", "attic"), "holds from the next start on"),
+            (CONFIG + "[nonsense", "until it is mended, everything stays as it was"),
+        ):
+            (folder / "handrail.toml").write_text(changed)
+            approve(folder / "handrail.toml")
+            process.send_signal(signal.SIGHUP)
+            assert any(told in line for line in process.stderr)
+        process.send_signal(signal.SIGTERM)
+        process.stderr.read()
+        assert process.wait(60) == 0
+
+
+def test_the_port_for_operators_answers_without_a_token_and_offers_nothing_else(folder: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    (folder / "handrail.toml").write_text(CONFIG + f'metrics = "127.0.0.1:{port}"\n')
+    approve(folder / "handrail.toml")
+    with running(folder, "serve", "--listen", "127.0.0.1:0", "--no-page", "--tools", "tools.py"):
+        for path, word in (("metrics", "handrail_in_flight"), ("health", "ok"), ("ready", "ready")):
+            with urlopen(f"http://127.0.0.1:{port}/{path}", timeout=60) as answer:
+                assert word in answer.read().decode()
+        for path in ("capabilities", "trace/recent", "bus/v1/call", ""):
+            with pytest.raises(HTTPError) as refused:
+                urlopen(f"http://127.0.0.1:{port}/{path}", timeout=60)
+            refused.value.close()
+            assert refused.value.code == 404

@@ -37,6 +37,7 @@ def test_everything_that_a_file_can_say_of_a_node(tmp_path: Path) -> None:
             origins = ["https://app.example"]
             token_required = false
             tools = ["io:*"]
+            metrics = "[::1]:9464"
             nats = "nats://me:${{PASSWORD}}@${{HOST}}:4222"
             nats_cert = "keys/nats.pem"
             nats_key = "keys/nats.key"
@@ -75,6 +76,7 @@ def test_everything_that_a_file_can_say_of_a_node(tmp_path: Path) -> None:
         origins=("https://app.example",),
         token_required=False,
         tools=("io:*",),
+        metrics=("::1", 9464),
         nats=("nats://me:secret@127.0.0.1:4222",),
         nats_cert=tmp_path / "keys" / "nats.pem",
         nats_key=tmp_path / "keys" / "nats.key",

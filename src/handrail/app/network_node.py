@@ -23,7 +23,7 @@ from handrail.app.services import LentModels, ServiceMaker
 from handrail.config.network import NodeSettings, ServiceSettings
 from handrail.config.values import Config
 from handrail.core.confirmation import Confirmation, Decision
-from handrail.core.errors import BusError, UsageError
+from handrail.core.errors import BusError, HandrailError, UsageError
 from handrail.core.ports import Embedder
 from handrail.core.redact import Secret
 from handrail.core.version import VERSION
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from handrail.node.nats.link import NatsLink
     from handrail.node.server.node import NodeServer
 
+_NEXT_START = "What changed under [node] or [services], but for `tools`, holds from the next start on."
 WORDLLAMA = "wordllama"
 """The name by which clients ask for the node's embedder."""
 SESSION_TTL = 24 * 3_600
@@ -96,6 +97,16 @@ class NetworkNode:
     def at_machine(self, caller: Caller) -> bool:
         """Whether a caller is the person who started this node. A token that is made of theirs is another one."""
         return caller.id in self.session_holders
+
+    async def reload(self) -> str:
+        """Read the files of the configuration anew; what came of it, for whoever asked for that."""
+        before = _lasting(self.app.config)
+        try:
+            await self.app.reload()
+        except HandrailError as error:
+            return f"{error}; until it is mended, everything stays as it was"
+        told = "The configuration was read anew."
+        return told if _lasting(self.app.config) == before else f"{told} {_NEXT_START}"
 
     def server(self) -> NodeServer:
         """What is served over HTTP."""
@@ -225,9 +236,8 @@ async def open_node(
         offered.renew()
         app.listeners.append(offered.follow)
         if look is not None:
-            told = "What changed under [node] or [services], but for `tools`, holds from the next start on."
             stack.push_async_callback(
-                cancel_and_wait, asyncio.create_task(reload_on_change(app, person, look, _lasting, told))
+                cancel_and_wait, asyncio.create_task(reload_on_change(app, person, look, _lasting, _NEXT_START))
             )
         link = _link(config, stack)
         await _connect(config, bus, identity, person, stack, environ, link)

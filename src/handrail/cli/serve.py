@@ -20,7 +20,7 @@ from handrail.cli.lazy_groups import cli_command
 from handrail.cli.output.view import answer_json, tell
 from handrail.cli.run_options import CliSetup, RunOptions, configured, nats_option, rule_option, with_tools
 from handrail.cli.terminal.person import terminal_person
-from handrail.cli.terminal.signals import told_to_end
+from handrail.cli.terminal.signals import rereading, told_to_end
 from handrail.config.values import Config
 from handrail.core.errors import BusError, UsageError
 from handrail.core.redact import Secret
@@ -66,7 +66,7 @@ def command(
     or over a WebSocket. /v1/responses, /v1/chat/completions and /v1/messages speak as OpenAI and Anthropic do: give a
     client this address and the token. /capabilities lists what there is; /health, /ready, /metrics and /trace/recent
     are for operators. Only this machine can reach it, unless --listen says otherwise. Ctrl-C or SIGTERM ends it when
-    the calls under way have ended.
+    the calls under way have ended; SIGHUP reads the configuration anew.
     """
     setup = setup.adjusted(lambda config: _paged(node_settings(config, listen, nats, no_token=no_token), not no_page))
     asyncio.run(_serve(setup, RunOptions(None, tools, rules), token_file))
@@ -118,7 +118,8 @@ async def _serve(setup: CliSetup, chosen: RunOptions, token_file: Path | None) -
             stack.push_async_callback(cancel_and_wait, asyncio.create_task(_on_nats(opened)))
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # from here on it is how a server is told to end, and it does
         said = partial(_say, opened=opened, file=token_file, as_json=setup.view.as_json)
-        await serve(opened.server(), host=node.host, port=node.port, ready=said)
+        with rereading(opened.reload):
+            await serve(opened.server(), host=node.host, port=node.port, metrics=node.metrics, ready=said)
 
 
 async def _on_nats(opened: NetworkNode) -> None:
@@ -216,5 +217,6 @@ async def _work(setup: CliSetup, chosen: RunOptions) -> None:
             sys.stdout.flush()
         else:
             tell(f"Serving {len(offered)} capabilities to {community!r} as {node_id}")
-        await told_to_end()
+        with rereading(node.reload):
+            await told_to_end()
         tell("Ending when the calls under way have ended")

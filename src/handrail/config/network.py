@@ -1,6 +1,6 @@
 """The tables `[node]` and `[services]` of a file: a node of the network, and what it does for others.
 
-[node]                 name, community, host, port, hosts, origins, token_required, tools, nats, identity,
+[node]                 name, community, host, port, hosts, origins, token_required, tools, metrics, nats, identity,
                        nats_cert, nats_key, nats_ca
 [node.peers.NAME]      another node: url, and token = "env:NAME"
 [node.trust]           how far other nodes are trusted, by their ids
@@ -70,6 +70,8 @@ class NodeSettings:
     token_required: bool = True
     tools: tuple[str, ...] | None = None
     """Which tools others may be given, by names or patterns; None is all."""
+    metrics: tuple[str, int] | None = None
+    """Where numbers and probes are answered without a token; None is nowhere but at its own address, with one."""
     nats: tuple[str, ...] | None = None
     """Where the NATS servers are, as `nats://127.0.0.1:4222`: one of them is used, and another when it is lost."""
     nats_cert: Path | None = None
@@ -193,6 +195,16 @@ def _port(facts: TomlTable, key: str) -> int | None:
     return port
 
 
+def _host_and_port(facts: TomlTable, key: str) -> tuple[str, int] | None:
+    written = facts.text(key)
+    if written is None:
+        return None
+    host, colon, port = written.rpartition(":")
+    if not colon or not host or not (port.isascii() and port.isdecimal()) or int(port) > 65_535:
+        raise facts.error(key, 'is no address and port; write them as "127.0.0.1:9464"')
+    return host.strip("[]"), int(port)
+
+
 def _addresses(facts: TomlTable, key: str) -> tuple[str, ...] | None:
     """One address, several with commas between them, or a list."""
     if isinstance(facts.values.get(key), list):
@@ -215,6 +227,7 @@ NODE: Kinds = {
     "origins": TEXTS,
     "token_required": FLAG,
     "tools": TEXTS,
+    "metrics": SettingKind("text", _host_and_port),
     "nats": SettingKind("text", _addresses),
     "nats_cert": TEXT,
     "nats_key": TEXT,

@@ -175,6 +175,9 @@ class PostgresWriter(JournalWriter):
     def _note(self) -> None:
         """As `_keep_nodes`."""
 
+    def _is_behind(self) -> bool:
+        return False
+
     def _watch_files(self) -> None:
         return None
 

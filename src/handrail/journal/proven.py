@@ -38,7 +38,8 @@ class ProvenTree:
             self.signed, frontier, head = before.signed, before._frontier.copy(), before._head
         else:
             frontier, head = self._signed_part(reader, verifier, last)
-        self._frontier, self._head = frontier, _take_behind(reader, frontier, head)
+        self._head: str = _take_behind(reader, frontier, head)
+        self._frontier: Frontier = frontier
         self.size: int = frontier.size
         self.root: bytes = frontier.root()
 

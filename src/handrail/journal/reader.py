@@ -6,8 +6,9 @@ Nothing here verifies: that is `audit`.
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from functools import cached_property
 from itertools import chain
@@ -383,7 +384,7 @@ class JournalReader:
 
     def last_checkpoint(self) -> tuple[int, str, bytes] | None:
         """Size, signed note and tree frontier of the last checkpoint."""
-        return next(self._each("SELECT size, note, frontier FROM checkpoint ORDER BY size DESC LIMIT 1"), None)  # type: ignore[arg-type]
+        return next(self._each("SELECT size, note, frontier FROM checkpoint ORDER BY size DESC LIMIT 1"), None)
 
     def hashes(self, size: int | None = None) -> list[bytes]:
         """The leaf hashes of the first entries, for proofs."""
@@ -510,6 +511,23 @@ def _erase_in_state(url: StateUrl, chosen: list[tuple[str, str | int]]) -> int:
         tables.execute("COMMIT")
         tables.execute("VACUUM entry, exact")  # the old rows are in the files of the server until then
     return count
+
+
+def erase_runs(path: str | Path, runs: Iterable[str]) -> int:
+    """Remove the bodies of some runs; how many they were.
+
+    Raises:
+        JournalError: It could not be done.
+    """
+    where = Path(path)
+    with JournalReader(where) as reader:
+        seqs = [entry.seq for run in runs for entry in reader.entries_of(run, heads=True)]
+    condition = "data IS NOT NULL AND seq IN (SELECT value FROM json_each(?))"
+    with closing(connect_existing(where, "rw")) as connection:
+        try:
+            return _erase(connection, where, condition, [json.dumps(seqs)])
+        except sqlite3.Error as error:
+            raise explain_failure(where, error) from error
 
 
 _NOTE_ERASURE = """

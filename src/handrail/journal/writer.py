@@ -481,6 +481,9 @@ class JournalWriter:
             self._can_note = self.behind = False
             logger.warning("the journal %s: some searches will take long: %s", self.path, error)
 
+    def _is_behind(self) -> bool:
+        return self.size - end_of_batches(self._connection) >= BATCH
+
     def _take_up(self) -> None:
         """Go on from the last checkpoint, and check that the journal does."""
         last = self._connection.execute(
@@ -498,7 +501,7 @@ class JournalWriter:
             self._head = leaf_hash(head[0]).hex()
             self.size = size
         self._fold()
-        self.behind = self.size - end_of_batches(self._connection) >= BATCH
+        self.behind = self._is_behind()
 
 
 def _loaded(size: int, data: bytes) -> Frontier:

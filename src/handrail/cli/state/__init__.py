@@ -12,11 +12,14 @@ from handrail.cli.lazy_groups import lazy_group
         "verify": ("state.backups:verify", "See that a backup is whole and what was put in."),
         "restore": ("state.backups:restore", "Have the state of a backup in an empty place."),
         "migrate": ("state.migrate:migrate", "Move a node between files and PostgreSQL."),
+        "erase": ("state.erase:erase", "Erase a run or a person everywhere, and say what stays."),
+        "compact": ("state.compact:compact", "Give back the space of what was erased."),
     },
     "handrail state backup /backups/node-2026-11-18.tar",
     "handrail state verify /backups/node-2026-11-18.tar",
     "handrail state restore /backups/node-2026-11-18.tar --to .handrail",
     "handrail state migrate .handrail postgresql://handrail@db/handrail",
+    "handrail state erase --run run_0193",
 )
 def command() -> None:
     """Back up what this node must not lose, and move it to PostgreSQL.

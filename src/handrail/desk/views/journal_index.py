@@ -219,7 +219,7 @@ class JournalIndex:
             if end - self._next > RING:  # it is quicker to read those runs again that somebody looks at
                 self._next = end
                 for run in list(self._runs):
-                    self._runs.pop(run)
+                    self._runs.pop(run, None)
             for entry in reader.heads(self._next):
                 self._next = entry.seq + 1
                 if (notes := self._runs.get(entry.run)) is not None:

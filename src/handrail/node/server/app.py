@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, cast
 
@@ -36,7 +36,7 @@ from handrail.node.server.admission import AdmissionGate, CrowdLimit, refusal_of
 from handrail.node.server.authentication import TOKEN
 from handrail.node.server.content_negotiation import JSON, preferred_media_type
 from handrail.node.server.envelope import HEADERS
-from handrail.node.server.info_routes import OPEN, answer_info_request, info_paths
+from handrail.node.server.info_routes import OPEN, answer_info_request, info_paths, numbers
 from handrail.node.server.json_responses import bus_error_of, error_response, send_error
 from handrail.node.server.node import NodeServer
 from handrail.node.server.page import PageRoutes, page_files
@@ -102,6 +102,20 @@ def build_app(
     )
     app.router.redirect_slashes = False  # nobody is sent elsewhere with a token in hand
     return app
+
+
+def operators_app(server: NodeServer) -> Starlette:
+    """The application of the port for operators: whether the node is up, and its numbers."""
+
+    def shown(page: Callable[[NodeServer, Request], Awaitable[Response]]) -> Any:
+        return partial(page, server)
+
+    pages = {"/health": OPEN["/health"], "/ready": OPEN["/ready"], "/metrics": numbers}
+    return Starlette(
+        routes=[_route(path, shown(page), "GET") for path, page in pages.items()],
+        middleware=[Middleware(cast(Any, UncaughtErrorGuard))],
+        exception_handlers={BusError: _bus_error, HTTPException: _http_error},
+    )
 
 
 def _routes(server: NodeServer) -> list[BaseRoute]:

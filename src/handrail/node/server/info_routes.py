@@ -74,6 +74,11 @@ async def capabilities(server: NodeServer, caller: Caller, request: Request) -> 
 
 
 async def metrics(server: NodeServer, caller: Caller, request: Request) -> Response:
+    return await numbers(server, request)
+
+
+async def numbers(server: NodeServer, request: Request) -> Response:
+    """For Prometheus, to whoever may ask here."""
     text = server.metrics() if server.metrics is not None else server.counted.text()
     response = Response(text, media_type="text/plain; version=0.0.4")
     response.raw_headers.extend(PLAIN)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import resource
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,8 @@ logger = logging.getLogger(__name__)
 _NEEDED = ("starlette", "uvicorn", "websockets", "prometheus_client")
 _FILES = 256
 """Open files beside connections: journals, databases, processes."""
+_SCRAPERS = 32
+"""Connections to the port for operators."""
 _CLOSING = 2.0
 """Seconds for uvicorn to close what is left, when every call has ended."""
 
@@ -33,9 +36,11 @@ async def serve(
     *,
     host: str = "127.0.0.1",
     port: int = 0,
+    metrics: tuple[str, int] | None = None,
     ready: Callable[[str], None] = lambda url: None,
 ) -> None:
-    """Serve until cancelled, or told to end by SIGTERM; `ready` is called with the address.
+    """Serve until cancelled, or told to end by SIGTERM; `ready` is called with the address. At `metrics` whoever can
+    reach it sees how the node does, without a token.
 
     On the way out no new calls are taken, those under way may end within the grace of the limits, and then
     they are cancelled; each of them is answered.
@@ -51,7 +56,30 @@ async def serve(
         raise MissingExtra("serving a node over HTTP", "server")
     with listening_socket(host, port) as listener:
         address = f"http://{bracket_ipv6(host)}:{listener.getsockname()[1]}"
-        await _serve(server, listener, host, lambda: ready(address))
+        async with _operators_port(server, metrics):
+            await _serve(server, listener, host, lambda: ready(address))
+
+
+@contextlib.asynccontextmanager
+async def _operators_port(server: NodeServer, at: tuple[str, int] | None) -> AsyncIterator[None]:
+    """Numbers and probes at an address of their own, until the node has ended."""
+    if at is None:
+        yield
+        return
+    from handrail.http.uvicorn_server import UvicornServer, stop_uvicorn, uvicorn_config
+    from handrail.node.server.app import operators_app
+
+    limits = server.limits
+    with listening_socket(*at) as listener:
+        config = uvicorn_config(
+            operators_app(server), head_seconds=limits.head_seconds, connections=_SCRAPERS, grace=limits.grace
+        )
+        web = UvicornServer(config, lambda: None)
+        serving = asyncio.create_task(web.serve(sockets=[listener]))
+        try:
+            yield
+        finally:
+            await stop_uvicorn(web, serving, _CLOSING)
 
 
 def _only_here(host: str) -> None:

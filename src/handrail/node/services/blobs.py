@@ -172,6 +172,13 @@ class BlobStore:
 
         return await self._database.write(forget)
 
+    async def delete_all(self, owner: str) -> int:
+        """Keep nothing for this owner any longer; how many blobs they were."""
+        held = await self._database.read(
+            lambda connection: connection.execute("SELECT cid FROM blob_holder WHERE owner = ?", (owner,)).fetchall()
+        )
+        return sum([await self.delete(cid, owner) for (cid,) in held])
+
     def close(self) -> None:
         self._database.close()
 

@@ -174,6 +174,15 @@ class EventLog:
 
         await self._database.write(work)
 
+    async def delete_all(self, author: str) -> int:
+        """Remove what this author said, and what was said to them; how many events they were. Numbers are not used
+        again."""
+        return await self._database.write(
+            lambda connection: (
+                connection.execute("DELETE FROM event WHERE author = ? OR recipient = ?", (author, author)).rowcount
+            )
+        )
+
     def close(self) -> None:
         self._database.close()
 
