@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from handrail.cli.root import root
 from handrail.config.load import load_config
 from handrail.node.server.node import ServerLimits
 
+yaml: Any = pytest.importorskip("yaml", reason="the manifests are read with PyYAML")
 DEPLOY = Path(__file__).parents[2] / "deploy"
 MANIFESTS: list[dict[str, Any]] = list(yaml.safe_load_all((DEPLOY / "kubernetes" / "handrail.yaml").read_text()))
 

@@ -13,6 +13,7 @@ from handrail.cli.lazy_groups import cli_command
 from handrail.cli.output.view import CommandView, with_common_options
 from handrail.cli.text import printable
 from handrail.core.errors import UsageError
+from handrail.journal.places import file_of
 
 _MAGIC = b"SQLite format 3\0"
 _PATIENCE = 10.0
@@ -32,7 +33,7 @@ def compact(view: CommandView, services: Path | None) -> None:
     Each file is written anew inside itself, so there must be as much room on the disk as the largest takes. A program
     that has it open waits meanwhile: do it when little goes on.
     """
-    journal = view.path
+    journal = file_of(view.path, "handrail state compact")
     with view.reader() as reader:
         reader.size()  # it is a journal, and one that this version reads
     found = {}

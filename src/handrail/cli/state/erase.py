@@ -13,6 +13,7 @@ from handrail.cli.lazy_groups import cli_command
 from handrail.cli.output.view import CommandView, ask, tell, with_common_options
 from handrail.cli.text import builtins, count_text, printable
 from handrail.core.errors import UsageError
+from handrail.journal.places import file_of
 
 
 @cli_command(
@@ -41,7 +42,7 @@ def erase(view: CommandView, run: str | None, person: str | None, services: Path
 
     if (run is None) == (person is None):
         raise UsageError("say what to erase: --run RUN or --person NAME")
-    journal = view.path
+    journal = file_of(view.path, "handrail state erase")
     if run is not None:
         with view.reader() as reader:
             named = reader.runs_named(run)
