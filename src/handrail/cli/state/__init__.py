@@ -19,7 +19,6 @@ from handrail.cli.lazy_groups import lazy_group
     "handrail state verify /backups/node-2026-11-18.tar",
     "handrail state restore /backups/node-2026-11-18.tar --to .handrail",
     "handrail state migrate .handrail postgresql://handrail@db/handrail",
-    "handrail state erase --run run_0193",
 )
 def command() -> None:
     """Back up what this node must not lose, and move it to PostgreSQL.
