@@ -13,10 +13,18 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+from handrail import tool
+from handrail.app.app import AllowAll
 from handrail.app.node_state import NodeState
 from handrail.config.values import Config
+from handrail.core.calls import ToolCall
+from handrail.core.context import Context
 from handrail.core.messages import AssistantMessage, Conversation, Text, UserMessage
+from handrail.execute.executor import Executor
+from handrail.journal.auditing import audit
 from handrail.journal.journal import SqliteJournal
+from handrail.journal.postgres_journal import PostgresJournal
+from handrail.journal.reader import JournalReader
 from handrail.node.services.blobs import BlobStore
 from handrail.node.services.event_log import EventDraft, EventLog
 from handrail.node.tokens.identity import Identity
@@ -24,6 +32,7 @@ from handrail.node.tokens.scope import Scope
 from handrail.node.tokens.token import issue
 from handrail.sessions.store.metadata import ConversationChoices
 from handrail.state.database import StateDatabase
+from handrail.tools.registry import RegisteredTools
 from tests.cli.test_serve import asked
 
 LONG = "the hills of Lisbon " * 200
@@ -52,9 +61,36 @@ async def fill(state: NodeState) -> None:
     with closing(BlobStore(state.file("blobs"))) as blobs:
         await blobs.put(bytes(range(256)), "image/png", "ada", shared=True)
         await blobs.put(b"", "text/plain", "bob")
+    async with await journal_of(state) as journal:
+        executor = Executor(RegisteredTools((pay,)), journal=journal, approver=AllowAll("test"))
+        async with executor:
+            paid = await executor.invoke(ToolCall("call_1", "pay", {"amount": 3}), Context(run="run_1"))
+        assert paid.outcome == "ok"
+
+
+@tool(side_effects=True)
+def pay(amount: int) -> str:
+    """Pay somebody.
+
+    Args:
+        amount: How much.
+    """
+    return f"paid {amount} to somebody \0"
+
+
+async def journal_of(state: NodeState) -> Any:
     if state.database is None:
-        async with await SqliteJournal.open(state.folder / "journal.db"):
-            pass
+        return await SqliteJournal.open(state.folder / "journal.db")
+    return await PostgresJournal.open(state.database)
+
+
+def proven(state: NodeState) -> tuple[Any, ...]:
+    """What the record of a node holds, and whether it proves itself."""
+    place = state.folder / "journal.db" if state.database is None else state.database.url
+    report = audit(place)
+    with JournalReader(place) as reader:
+        assert report.ok, report
+        return reader.origin, reader.hashes(), [row.leaf for row in reader.entries()], reader.checkpoints()
 
 
 async def shown(state: NodeState) -> dict[str, Any]:
@@ -80,6 +116,7 @@ async def shown(state: NodeState) -> dict[str, Any]:
         "conversations": [(about, talks.load(about.id)) for about in talks.list()],
         "events": (again, is_new, latest),
         "blobs": kept,
+        "record": proven(state),
     }
 
 
@@ -107,6 +144,12 @@ async def test_a_state_moved_to_a_database_and_back_is_the_same(
     assert moved == before
     assert await shown(NodeState(tmp_path / "back")) == before
     counts = json.loads(back.stdout)["counts"]
+    assert counts["entries"] == len(before["record"][1]) > 3
+    async with await SqliteJournal.open(tmp_path / "back" / "journal.db") as journal:  # with the key it had
+        again = Executor(RegisteredTools((pay,)), journal=journal, approver=AllowAll("test"))
+        async with again:
+            told = await again.invoke(ToolCall("call_1", "pay", {"amount": 3}), Context(run="run_1"))
+        assert told.text == "paid 3 to somebody \0"  # as it was recorded, and not done again
     assert (counts["tokens"], counts["conversations"], counts["events"], counts["blobs"]) == (2, 2, 1, 2)
     password = postgres_url.partition("tester:")[2].partition("@")[0]
     assert password not in there.stdout + there.stderr + back.stdout + back.stderr

@@ -19,10 +19,10 @@ from pathlib import Path, PurePosixPath
 import msgspec
 from msgspec import Struct
 
+from handrail.app.journal_copies import JOURNAL
 from handrail.app.node_state import KEY, NodeState
 from handrail.app.state_copies import (
     FILES,
-    JOURNAL,
     RAG,
     StateCounts,
     copy_files,
@@ -94,7 +94,7 @@ def write_backup(
 def _copied(state: NodeState, journal: Path, folder: Path, services: Path | None) -> StateCounts:
     if state.database is None:
         return copy_files(journal, folder, services)
-    return database_to_files(state.database, folder, journal)
+    return database_to_files(state.database, folder)
 
 
 def _pack(manifest: BackupManifest, folder: Path, target: Path) -> None:

@@ -11,12 +11,13 @@ import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
+from handrail.app.journal_copies import JOURNAL, SCHEMA as JOURNAL_SCHEMA, journal_to_tables, tables_to_journal
 from handrail.app.node_state import KEY, TOKENS
 from handrail.core.durable_files import make_folder, write_atomically
 from handrail.core.errors import UsageError
@@ -35,7 +36,6 @@ from handrail.state.sqlite_database import SqliteDatabase
 if TYPE_CHECKING:
     import psycopg
 
-JOURNAL = "journal.db"
 RAG = "rag.db"
 _ROWS = 500
 _LIMITS = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
@@ -112,17 +112,11 @@ def copy_files(journal: Path, target: Path, services: Path | None = None) -> Sta
         shutil.copytree(folder / "outputs", target / "outputs", ignore=shutil.ignore_patterns("*.part"))
     if (folder / KEY).exists():
         create_key(target / KEY, read_key(folder / KEY))
-    return replace(_counts_of_files(target), entries=copy_journal(journal, target))
-
-
-def copy_journal(journal: Path, target: Path) -> int:
-    """Copy a journal as it stands, with its key, into a folder; how many entries it has."""
-    if not journal.exists():
-        return 0
-    entries = back_up(journal, target / JOURNAL)
-    if key_file(journal).exists():
-        create_key(key_file(target / JOURNAL), read_key(key_file(journal)))
-    return entries
+    if journal.exists():
+        back_up(journal, target / JOURNAL)
+        if key_file(journal).exists():
+            create_key(key_file(target / JOURNAL), read_key(key_file(journal)))
+    return _counts_of_files(target)
 
 
 def _copy_database(source: Path, target: Path) -> None:
@@ -178,8 +172,8 @@ def files_to_database(folder: Path, database: StateDatabase) -> StateCounts:
     """
     for each in FILES:
         database.migrate(each.store.shared)
-    database.migrate(keys.SCHEMA)
-    database.migrate(shared_conversations.SCHEMA)
+    for schema in (keys.SCHEMA, shared_conversations.SCHEMA, JOURNAL_SCHEMA):
+        database.migrate(schema)
 
     def work(connection: psycopg.Connection) -> StateCounts:
         connection.execute(_AT_LEISURE)
@@ -190,6 +184,8 @@ def files_to_database(folder: Path, database: StateDatabase) -> StateCounts:
                 _rows_to_tables(folder / each.path, connection, each.tables)
         _blobs_to_table(folder / "blobs", connection)
         _conversations_to_tables(folder, connection)
+        if (folder / JOURNAL).exists():
+            journal_to_tables(folder / JOURNAL, connection, partial(_copy_in, connection))
         if (folder / KEY).exists():
             identity = Identity.load(folder / KEY)
             _copy_in(connection, "node_key", "name, value", [(KEY, identity.text), ("node_id", identity.node_id)])
@@ -202,7 +198,7 @@ def check_empty(connection: psycopg.Connection, database: StateDatabase) -> None
     """Refuse, with a `UsageError`, a database in which something of a node is kept."""
     filled = [
         table
-        for table in ("token", "event", "blob", "conversation", "node_key")
+        for table in ("entry", "meta", "token", "event", "blob", "conversation", "node_key")
         if connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is not None
     ]
     if filled:
@@ -238,17 +234,16 @@ def _conversations_to_tables(folder: Path, connection: psycopg.Connection) -> No
 # ── a database to files ──────────────────────────────────────────────────────────────
 
 
-def database_to_files(database: StateDatabase, folder: Path, journal: Path | None = None) -> StateCounts:
-    """Copy the state in a database, as it is at one moment, into an empty folder, also while replicas use it; with the
-    `journal` of this replica, where it is a file.
+def database_to_files(database: StateDatabase, folder: Path) -> StateCounts:
+    """Copy the state in a database, as it is at one moment, into an empty folder, also while replicas use it.
 
     Raises:
         StateError: The database cannot be used.
     """
     for each in FILES:
         database.migrate(each.store.shared)
-    database.migrate(keys.SCHEMA)
-    database.migrate(shared_conversations.SCHEMA)
+    for schema in (keys.SCHEMA, shared_conversations.SCHEMA, JOURNAL_SCHEMA):
+        database.migrate(schema)
     make_folder(folder)
 
     def work(connection: psycopg.Connection) -> StateCounts:
@@ -274,10 +269,10 @@ def database_to_files(database: StateDatabase, folder: Path, journal: Path | Non
         row = connection.execute("SELECT value FROM node_key WHERE name = %s", (KEY,)).fetchone()
         if row is not None:
             create_key(folder / KEY, row[0])
+        tables_to_journal(connection, database.url, folder / JOURNAL)
         return _counts_of_tables(connection)
 
-    counts = database.read_now(work)
-    return counts if journal is None else replace(counts, entries=copy_journal(journal, folder))
+    return database.read_now(work)
 
 
 def _rows_of(connection: psycopg.Connection, statement: str) -> Iterator[tuple[Any, ...]]:
@@ -294,7 +289,7 @@ def _counts_of_tables(connection: psycopg.Connection) -> StateCounts:
         row = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
         return 0 if row is None else int(row[0])
 
-    return StateCounts(count("token"), count("conversation"), count("event"), count("blob"))
+    return StateCounts(count("token"), count("conversation"), count("event"), count("blob"), count("entry"))
 
 
 def _counts_of_files(folder: Path) -> StateCounts:
@@ -305,4 +300,5 @@ def _counts_of_files(folder: Path) -> StateCounts:
             return int(file.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
     talks = len(ConversationStore(folder).list()) if (folder / "conversations").is_dir() else 0
-    return StateCounts(count(TOKENS, "token"), talks, count("events.db", "event"), count("blobs/index.sqlite", "blob"))
+    kept = count("events.db", "event"), count("blobs/index.sqlite", "blob"), count(JOURNAL, "entry")
+    return StateCounts(count(TOKENS, "token"), talks, *kept)

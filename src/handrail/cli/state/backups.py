@@ -77,8 +77,6 @@ def restore(view: CommandView, file: Path, target: str) -> None:
     with opened_place(target) as place:
         made = restore_backup(file, place)
     view.reply({**_told(made, file), "restored_to": shown_place(target)}, f"{counted(made.counts)} are restored")
-    if "://" in target and made.counts.entries:
-        tell(f"But for the record: it stays in files, and tar -xf {file} journal.db journal.key takes them out.")
 
 
 def opened_place(named: str) -> Any:

@@ -30,7 +30,8 @@ def migrate(view: CommandView, source: str, target: str) -> None:
 
     Stop the node first: what it keeps after this began stays where it was. Nothing in SOURCE is changed but the format
     of its files, if they are of an earlier handrail. Then set [state] url, or HANDRAIL_STATE, to the new place, or
-    remove it to go back to files; the node has the same key, tokens and conversations. Documents of `rag` are
+    remove it to go back to files; the node has the same key, tokens, conversations and record, and
+    every proof stays good. Documents of `rag` are
     ingested again.
     """
     if source == target:
@@ -40,7 +41,6 @@ def migrate(view: CommandView, source: str, target: str) -> None:
     said = {"source": shown_place(source), "target": shown_place(target), "counts": msgspec.to_builtins(counts)}
     view.reply(said, f"{counted(counts)} are in {shown_place(target)}")
     if isinstance(other, StateDatabase):
-        tell("The record stays in its file, beside the journal's key.")
         tell("Now set it as url under [state] in handrail.toml, or as HANDRAIL_STATE, and start the replicas.")
 
 
