@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -129,6 +131,64 @@ def test_a_conversation_begun_at_one_is_read_and_gone_on_with_at_the_other(repli
     second.desk("say", {"id": id, "text": "And then?"}, first.token)
     assert until(second, "The tram goes at nine.")
     assert until(first, "And then?")[:3] == ["When does the tram go?", "The tram goes at nine.", "And then?"]
+
+
+def posted(replica: Replica, path: str, body: dict[str, Any], **headers: str) -> tuple[int, Any]:
+    """What the node answers to a client that brings the token of the first one."""
+    said = {"authorization": f"Bearer {replica.token.read_text().strip()}", "content-type": "application/json"}
+    sent = {**said, **{name.replace("_", "-"): value for name, value in headers.items()}}
+    request = Request(replica.url + path, json.dumps(body).encode(), sent)
+    try:
+        with urlopen(request, timeout=60) as response:
+            return response.status, json.loads(response.read())
+    except HTTPError as error:
+        with error:
+            return error.code, json.loads(error.read())
+
+
+def notes(*replicas: Replica) -> list[str]:
+    """What the tool has written, in whichever folder."""
+    found = (each.folder / "notes.txt" for each in replicas)
+    return [line for path in found if path.exists() for line in path.read_text().splitlines()]
+
+
+def test_a_call_that_comes_again_at_the_other_is_answered_from_the_record(replicas: tuple[Replica, Replica]) -> None:
+    first, second = replicas
+    call = {"capability": "tool.note", "version": "1.0", "body": {"input": {"text": "one tea"}}, "request_id": "c-1"}
+
+    began = posted(first, "/bus/v1/call", call)
+    again = [posted(second, "/bus/v1/call", {**call, "attempt": 2}, authorization=f"Bearer {first_token(first)}")]
+    again.append(posted(second, "/bus/v1/call", {**call, "attempt": 3}, authorization=f"Bearer {first_token(first)}"))
+    other = {**call, "attempt": 4, "body": {"input": {"text": "two teas"}}}
+    status, refused = posted(second, "/bus/v1/call", other, authorization=f"Bearer {first_token(first)}")
+
+    assert began[0] == 200
+    assert [(status, said["output"]) for status, said in again] == [(200, began[1]["output"])] * 2
+    assert notes(*replicas).count("one tea") == 1
+    assert status >= 400, refused
+    assert "two teas" not in notes(*replicas)
+
+
+def test_a_request_with_a_key_that_comes_again_at_the_other_gets_the_first_answer(
+    replicas: tuple[Replica, Replica],
+) -> None:
+    first, second = replicas
+    body = {"model": "scripted", "messages": [{"role": "user", "content": "Which tram?"}]}
+
+    def asked_at(replica: Replica, body: dict[str, Any] = body) -> tuple[int, Any]:
+        token = f"Bearer {first_token(first)}"
+        return posted(replica, "/v1/chat/completions", body, authorization=token, idempotency_key="tram-1")
+
+    one, other = asked_at(first), asked_at(second)
+    status, refused = asked_at(second, {**body, "messages": [{"role": "user", "content": "Which bus?"}]})
+
+    assert (one[0], other[0]) == (200, 200), (one, other)
+    assert one[1]["choices"] == other[1]["choices"]
+    assert status == 422, refused
+
+
+def first_token(replica: Replica) -> str:
+    return replica.token.read_text().strip()
 
 
 def test_a_blob_put_at_one_is_read_at_the_other(replicas: tuple[Replica, Replica]) -> None:

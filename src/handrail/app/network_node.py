@@ -123,6 +123,7 @@ class NetworkNode:
             hosts=node.hosts,
             origins=node.origins,
             recording=self.app.journal.check,
+            shared_record=self.app.state.database is not None,
             telemetry=lambda: telemetry_of(self.app.journal.path),
             sign=self.identity.sign,
             page=self.page,

@@ -129,6 +129,8 @@ class NodeServer:
     """The text for Prometheus; None keeps its own."""
     recording: Callable[[], Awaitable[None]] | None = None
     """Raises a `JournalError` while the record cannot be written: then every call would be refused."""
+    shared_record: bool = False
+    """Whether the replicas of the node have one record: then it tells of calls that another one was asked for."""
     telemetry: Callable[[], Any] | None = None
     """Which tools were offered, picked and failed, as JSON."""
     sign: Sign | None = None
@@ -156,4 +158,4 @@ class NodeServer:
     @cached_property
     def met(self) -> RecentCallIds:
         """The calls that this process was asked for."""
-        return RecentCallIds()
+        return RecentCallIds(shared_record=self.shared_record)

@@ -1,7 +1,8 @@
 """Calls that are put a second time: answered by who had them, and never begun where nobody knows whether they were.
 
 A client that lost its connection asks again with the same id. A node that was started anew in between has
-forgotten the first time; what must not be done twice it does not do, and says that nobody knows.
+forgotten the first time; what must not be done twice it does not do, and says that nobody knows. Where replicas share
+one record, it says what became of the call, whichever of them had it: then it is asked.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ MOST = 5_000
 class RecentCallIds:
     """Which calls this process was asked for, of late."""
 
-    def __init__(self, clock: Clock = SystemClock()) -> None:
+    def __init__(self, clock: Clock = SystemClock(), *, shared_record: bool = False) -> None:
+        """`shared_record` is whether whoever else may have been asked records where this process does."""
+        self._shared_record = shared_record
         self._met = BoundedMemory[CallKey, None](MOST, seconds=SECONDS, now=clock.monotonic)
 
     def check(self, bus: CapabilityBus, envelope: CallEnvelope, key: CallKey) -> None:
@@ -34,10 +37,18 @@ class RecentCallIds:
         Raises:
             BusError: It was put before, not to this process, and may have been done (`partition`, `in_doubt`).
         """
-        if envelope.attempt > 1 and key not in self._met and not may_run_again(bus, envelope):
+        known = key in self._met or (self._shared_record and _is_on_record(bus, envelope))
+        if envelope.attempt > 1 and not known and not may_run_again(bus, envelope):
             found = bus.registry.find(envelope.capability, envelope.version)
             raise absent_capability_error(envelope.capability) if found is None else unknown_call_error()
         self._met.setdefault(key, None)
+
+
+def _is_on_record(bus: CapabilityBus, envelope: CallEnvelope) -> bool:
+    """Whether the record tells if a call was made: it has a run to itself, named after its id. One of a session is in
+    a run of many, and only the process that had the session knows which."""
+    descriptor = bus.registry.find(envelope.capability, envelope.version)
+    return descriptor is not None and descriptor.recorded and not envelope.session_id
 
 
 def may_run_again(bus: CapabilityBus, envelope: CallEnvelope | None) -> bool:
