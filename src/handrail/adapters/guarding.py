@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, overload
 
 from handrail.adapters.guarded_calls import GuardedCalls, GuardOptions
 from handrail.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from claude_agent_sdk import ClaudeAgentOptions
     from pydantic_ai.toolsets import AbstractToolset
+
+
+class HasMcpServers(Protocol):
+    """The options of the Claude Agent SDK, said so that type checkers know them where it is not installed."""
+
+    mcp_servers: Any
+
 
 T = TypeVar("T")
 D = TypeVar("D")
+G = TypeVar("G", bound=HasMcpServers)
 
 _ADAPTERS = {
     "pydantic_ai": "pydantic_ai",
@@ -29,7 +36,7 @@ _ADAPTERS = {
 @overload
 def guard(tools: Iterable[T], **options: Unpack[GuardOptions]) -> list[T]: ...
 @overload
-def guard(tools: ClaudeAgentOptions, **options: Unpack[GuardOptions]) -> ClaudeAgentOptions: ...
+def guard(tools: G, **options: Unpack[GuardOptions]) -> G: ...
 @overload
 def guard(tools: AbstractToolset[D], **options: Unpack[GuardOptions]) -> AbstractToolset[D]: ...
 def guard(tools: Any, **options: Unpack[GuardOptions]) -> Any:
