@@ -24,6 +24,8 @@ RLM_KILLS = (*PYTEST, "tests/crash/test_killed_rlm.py")
 
 DIALOGUES = "tests/models/local/test_dialogues.py"
 
+REPLICAS = "tests.crash.replicas"
+
 Job = Callable[[], Verdict]
 
 JOBS: dict[str, tuple[str, Job, Job]] = {
@@ -52,6 +54,11 @@ JOBS: dict[str, tuple[str, Job, Job]] = {
         "handrail ask, killed at every point there is",
         lambda: command(*KILLS, HANDRAIL_KILLS="400", HANDRAIL_KILLS_SEED=str(time.time_ns())),
         lambda: command(*KILLS, HANDRAIL_KILLS="10"),
+    ),
+    "replicas": (
+        "three replicas over one PostgreSQL, while they, it and the connections fail",
+        lambda: command("-m", REPLICAS, "--effects", "10000", "--faults", "200", "--seed", str(time.time_ns() % 10**9)),
+        lambda: command("-m", REPLICAS, "--effects", "30", "--faults", "5"),
     ),
     "rlm kills": (
         "an RLM whose process or sandbox is killed at every point there is",
