@@ -251,12 +251,18 @@ async def open_node(
             authenticator=Authenticator(
                 community=config.node.community,
                 node_id=identity.node_id,
-                known=lambda node: node in config.node.trust or store.knows_holder(node),
+                known=lambda node: node in config.node.trust or _knows_holder(store, node),
             ),
             models=models,
             offered=offered,
             link=link,
         )
+
+
+def _knows_holder(store: TokenStore, node: str) -> bool:
+    """Whether a signer has a token of this node. It is asked in the event loop, so no server is asked: with a shared
+    state the calls of holders are remembered with those of strangers."""
+    return not store.is_remote and store.knows_holder(node)
 
 
 def _bus(config: Config, app: App, identity: Identity, admission: TokenAdmission) -> CapabilityBus:

@@ -100,13 +100,16 @@ class AuthService:
         return {"output": {"token": str(text), "claims": token.to_dict()}}
 
     async def revoke(self, request: RouteRequest) -> dict[str, Any]:
-        entry = self._visible(request, request.input["jti"])
+        entry = await asyncio.to_thread(self._visible, request, request.input["jti"])
         await asyncio.to_thread(self._store.revoke, entry.token.id)
         return {"output": {"jti": entry.token.id, "revoked": True}}
 
     async def introspect(self, request: RouteRequest) -> dict[str, Any]:
         id = request.input.get("jti")
-        entries = [self._visible(request, id)] if id else await asyncio.to_thread(self._own, request)
+        if id:
+            entries = [await asyncio.to_thread(self._visible, request, id)]
+        else:
+            entries = await asyncio.to_thread(self._own, request)
         return {"output": {"tokens": [self._told(entry) for entry in entries]}}
 
     def _own(self, request: RouteRequest) -> list[IssuedToken]:
