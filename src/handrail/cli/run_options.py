@@ -33,7 +33,7 @@ def _model_names(ctx: click.Context) -> tuple[str, ...]:
 complete_models = completer(_model_names)
 
 
-_RUNS = "a command that runs something"
+_RUNS = "--journal of a command that runs something (HANDRAIL_STATE or [state] url names a shared state)"
 
 
 @dataclass(frozen=True, slots=True)
