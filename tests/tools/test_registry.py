@@ -206,6 +206,11 @@ CHANGES: dict[str, Any] = {
     "models": None,
     "tags": (),
     "untrusted": True,
+    "private": ("balance",),
+    "own": ("id",),
+    "directs": ("a",),
+    "carries": ("a",),
+    "sends_out": True,
 }
 
 

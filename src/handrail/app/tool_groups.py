@@ -127,6 +127,7 @@ def make_server(config: Config, name: str, settings: McpSettings, around: GroupC
         "hints": settings.hints,
         "effect_keys": settings.effect_keys,
         "repeat_windows": settings.repeat_windows,
+        "labels": settings.labels,
         "required": settings.required,
         "defaults": settings.defaults,
         "bounds": settings.bounds,

@@ -28,7 +28,9 @@ from handrail.config.variables import (
 )
 from handrail.core.redact import redact_text
 from handrail.mcp.values import Endpoint, Era, HttpEndpoint, McpBounds, OAuth, StdioEndpoint
+from handrail.tools.definition_formats import LABELS
 from handrail.tools.ensemble import ToolDefaults
+from handrail.tools.files.label_keys import read_labels
 from handrail.tools.files.toml_table import TomlKeyPath, TomlTable
 
 NewTools = Literal["hold", "allow"]
@@ -58,6 +60,8 @@ class McpSettings:
     """Whether it is believed what it says of side effects."""
     effect_keys: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
     """The arguments that say which effect a call of a tool is, by the name that the server gives the tool."""
+    labels: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: MappingProxyType({}))
+    """What is declared about the results and arguments of tools, by the server's name of the tool."""
     repeat_windows: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     """The seconds for which an equal call of a restarted client is answered by the first one, likewise."""
     era: Era = "auto"
@@ -296,7 +300,7 @@ def _server(name: str, facts: TomlTable) -> McpSettings:
     facts.only(_KEYS)
     tools = facts.tables("tools")
     for each in tools.values():
-        each.only(("effect_key", "repeat_window"))
+        each.only(("effect_key", "repeat_window", *LABELS))
     return McpSettings(
         endpoint=_endpoint(facts),
         enabled=facts.flag("enabled") is not False,
@@ -305,6 +309,7 @@ def _server(name: str, facts: TomlTable) -> McpSettings:
         only=facts.texts("only"),
         hints=facts.flag("hints") is not False,
         effect_keys={name: key for name, each in tools.items() if (key := each.texts("effect_key")) is not None},
+        labels={name: stated for name, each in tools.items() if (stated := read_labels(each))},
         repeat_windows={name: most for name, each in tools.items() if (most := each.seconds("repeat_window"))},
         era=cast(Era, facts.choice("era", get_args(Era)) or "auto"),
         new_tools=cast(NewTools, facts.choice("new_tools", get_args(NewTools)) or "hold"),

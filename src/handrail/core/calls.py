@@ -67,6 +67,17 @@ class SpilledOutput(Struct, frozen=True):
     characters: int
 
 
+class ResultLabels(Struct, frozen=True, omit_defaults=True):
+    """Who writes the fields of a result, as its tool declares it. Fields are paths, as `comments[].text`."""
+
+    untrusted: bool | tuple[str, ...] = False
+    """Outsiders: the whole result, or these fields."""
+    private: tuple[str, ...] = ()
+    """Fields that must not leave for foreign places."""
+    own: tuple[str, ...] = ()
+    """Fields that the application itself writes, in a result that is untrusted else."""
+
+
 class ToolResult(Struct, frozen=True, omit_defaults=True):
     """The one answer to one call. A failure is an answer too."""
 
@@ -87,6 +98,8 @@ class ToolResult(Struct, frozen=True, omit_defaults=True):
     """The time from the call to its answer, without the time in which a person was asked."""
     untrusted: bool = False
     """Its words come from outside, from somebody who may want the model to do something: data, not orders."""
+    labels: ResultLabels | None = None
+    """What its tool declares about its fields, where it declares more than `untrusted`."""
 
     @property
     def is_error(self) -> bool:

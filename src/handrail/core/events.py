@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar, Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.confirmation import ConfirmationSubject
 from handrail.core.errors import ModelError, Outcome
 from handrail.core.messages import Artefact, Citation, Media, Message, ServiceCall, StopReason, Usage
+from handrail.core.origins import ArgumentOrigin
 
 VERSION = 1
 """The version of the entries on disk. A journal with a higher one is refused, not guessed at."""
@@ -85,6 +86,8 @@ class CallIntended(Struct, frozen=True, tag="call.intended", kw_only=True):
     grant: str | None = None
     """The confirmation that this call uses up."""
     arguments: Any = None
+    origins: tuple[ArgumentOrigin, ...] | UnsetType = UNSET
+    """Where its arguments come from, places and no values; unset where that was not asked."""
     body: ClassVar[str | None] = "arguments"
 
 

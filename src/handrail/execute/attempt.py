@@ -19,6 +19,7 @@ from handrail.core.context import Context
 from handrail.core.errors import ToolError, describe_exception
 from handrail.core.events import Emit
 from handrail.core.jsontext import without_surrogates
+from handrail.core.origins import ArgumentOrigin
 from handrail.core.redact import mask_field_values, redact, redact_text
 from handrail.execute.concurrency import GateEntry
 from handrail.execute.isolation.handler_work import HandlerRaised
@@ -78,6 +79,10 @@ class CallAttempt:
     still_running: bool = False
     late: str = ""
     """That its answer came after its time was up, and why, if it did."""
+    has_read_outside: bool = False
+    """Whether a call that it made gave words from outside."""
+    origins: tuple[ArgumentOrigin, ...] = ()
+    """Where its arguments come from, if that was asked."""
     waited: float = 0.0
     """Seconds for a person's word."""
     result: ToolResult | None = None

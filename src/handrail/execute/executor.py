@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from copy import copy
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -39,6 +40,7 @@ from handrail.execute.dedupe.matching import Deduplicator
 from handrail.execute.dedupe.reuse import CallReuse
 from handrail.execute.effects import WHY_AGAIN, EarlierEffects, EffectOverlap, question_identity
 from handrail.execute.isolation.handler_target import check_isolation
+from handrail.execute.origins.flow_check import check_flows
 from handrail.execute.performer import CallPerformer
 from handrail.execute.policy import Policy, ScopeAuthoriser, is_untrusted_result, why_confirm_after_untrusted
 from handrail.execute.resumed_calls import check_same_call, honest_result, reconcile_call
@@ -212,7 +214,9 @@ class Executor(ClosedOnExit):
         result = msgspec.structs.replace(
             honest_result(attempt, result),
             duration_us=int((self._clock.monotonic() - started - attempt.waited) * 1e6),
-            untrusted=is_untrusted_result(attempt.tool, result),
+            untrusted=is_untrusted_result(attempt.tool, result)
+            or (attempt.has_read_outside and result.outcome in ("ok", "failed")),
+            labels=None if attempt.tool is None or result.outcome != "ok" else attempt.tool.labels,
         )
         if attempt.late:
             result = msgspec.structs.replace(result, warnings=(*result.warnings, attempt.late))
@@ -237,13 +241,14 @@ class Executor(ClosedOnExit):
         if known is not None:
             return await self._performer.result(attempt, tool, known)
         check_secrets(arguments, tool)
-        if not tool.reads:
-            self._performer.check_repeated(attempt, tool)
-            if (earlier := await self._effects.answer(attempt, tool)) is not None:
-                return earlier
-            untrusted = why_confirm_after_untrusted(tool, attempt.recorder.ledger, self.policy.after_untrusted)
-            why = "; ".join(filter(None, (WHY_AGAIN if attempt.again else "", untrusted)))
-            if attempt.grant is None and (why or self.policy.confirm_side_effects):
+        if not tool.reads or tool.definition.sends_out:
+            if not tool.reads:
+                self._performer.check_repeated(attempt, tool)
+                if (earlier := await self._effects.answer(attempt, tool)) is not None:
+                    return earlier
+            flows = self._why_confirm_flows(attempt, tool)
+            why = "; ".join(filter(None, (WHY_AGAIN if attempt.again else "", flows)))
+            if attempt.grant is None and (why or (self.policy.confirm_side_effects and not tool.reads)):
                 warnings += await self._confirm(attempt, tool, why)
                 if attempt.arguments != arguments and (earlier := await self._effects.answer(attempt, tool)):
                     return earlier  # a person changed it into another effect
@@ -255,6 +260,23 @@ class Executor(ClosedOnExit):
                 if (earlier := await self._effects.answer(attempt, tool)) is not None:
                     return earlier
         return msgspec.structs.replace(result, warnings=warnings + result.warnings) if warnings else result
+
+    def _why_confirm_flows(self, attempt: CallAttempt, tool: Tool) -> str:
+        """Why a person must give their word now, for what was read from outside or is private; nothing if no policy
+        asks for it.
+
+        Raises:
+            Denied: The policy refuses it.
+        """
+        ledger, policy = attempt.recorder.ledger, self.policy
+        if policy.after_untrusted != "origins":
+            return "" if tool.reads else why_confirm_after_untrusted(tool, ledger, policy.after_untrusted)
+        if not (ledger.origins.outside or ledger.origins.has_private):
+            return ""
+        done = partial(ledger.was_done, tool, attempt.arguments)
+        found = check_flows(tool, attempt.arguments, ledger.origins, policy.flows, done)
+        attempt.origins = found.origins
+        return found.why
 
     async def _perform(self, attempt: CallAttempt, tool: Tool) -> ToolResult:
         deps = attempt.context.deps
@@ -354,7 +376,9 @@ class Executor(ClosedOnExit):
         refusal = _unrepeatable(attempt.tool, name, attempt.recorder.ledger.tools, key)
         if refusal is not None:
             return await self.refuse(call, refusal, context, attempt.recorder.emit)
-        return await self.invoke(call, context, attempt.recorder.emit)
+        result = await self.invoke(call, context, attempt.recorder.emit)
+        attempt.has_read_outside = attempt.has_read_outside or result.untrusted
+        return result
 
     async def begin_run(
         self, attempt: CallAttempt, tools: RegisteredTools, agent: str
@@ -379,9 +403,7 @@ class Executor(ClosedOnExit):
             # It is a model that reads what its calls give, also where code began it.
             held=tuple(each for each in context.held if not (isinstance(each, Tool) and each.replays)),
         )
-        ledger, above = await below.runs.open(context), attempt.recorder.ledger
-        above.untrusted |= ledger.untrusted
-        ledger.untrusted = above.untrusted
+        (await below.runs.open(context)).join(attempt.recorder.ledger)
         return below, context, attempt.recorder.listener
 
     async def refuse(

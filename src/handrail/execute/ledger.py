@@ -36,15 +36,24 @@ from handrail.core.events import (
 from handrail.core.messages import AssistantMessage, DocumentMessage, ResultMessage, UserMessage
 from handrail.core.ports import Lease
 from handrail.core.single_flight import SingleFlight
+from handrail.execute.origins.run_origins import RunOrigins
 from handrail.tools.registry import RegisteredTools
+from handrail.tools.tool import Tool
 
 
 class CallLedger:
     """One run's calls, from its history and from now on."""
 
     def __init__(
-        self, run: str, tools: RegisteredTools, lease: Lease | None = None, history: Sequence[Recorded] = ()
+        self,
+        run: str,
+        tools: RegisteredTools,
+        lease: Lease | None = None,
+        history: Sequence[Recorded] = (),
+        *,
+        is_below: bool = False,
     ) -> None:
+        """`is_below` is for a run that a call began: a model wrote its prompt."""
         self.run = run
         self.tools: RegisteredTools = tools
         """What its calls may name, from when it was begun or taken up until it is let go."""
@@ -76,6 +85,9 @@ class CallLedger:
         self._asked_unrun: dict[str, Any] = {}
         self.untrusted: set[str] = set()
         """The tools and other sources whose words from outside this run has read."""
+        self.origins: RunOrigins = RunOrigins()
+        """Where the values come from that it has seen."""
+        self._is_below = is_below
         self.before: dict[str, CallIntended] = {}
         """What earlier processes intended, so that an id cannot come to mean another call."""
         for event in history:
@@ -94,10 +106,12 @@ class CallLedger:
         match event:
             case CallIntended():
                 self.open[event.call_id] = event
+                self.origins.ask(event.call_id, event.arguments)
                 if event.grant is not None:
                     self._used.add(event.grant)
             case CallAsked():
                 self._asked_unrun[event.call_id] = event.arguments
+                self.origins.ask(event.call_id, event.arguments)
             case CallSettled():
                 if event.call_id in self._asked_unrun:
                     arguments = self._asked_unrun.pop(event.call_id)
@@ -106,12 +120,12 @@ class CallLedger:
                 self.known(event.call_id)
                 self._keep(event.result or _erased(event))
                 if event.result is None:  # what was erased may have come from anywhere
-                    self.untrusted.add(event.tool)
+                    self._has_read(event.tool)
             case CallAmended(result=result, why="person") if result is not None:
                 self.known(event.call_id)
                 self._keep(result)
             case CallAmended(result=result) if result is not None and result.untrusted:
-                self.untrusted.add(result.name)
+                self._has_read(result.name)
             case ConfirmationRequested():
                 self.requests[event.request] = event
                 self._requests_of.setdefault(event.call_id, []).append(event)
@@ -121,6 +135,7 @@ class CallLedger:
                 self._note_answer(event)
             case ConversationChanged(messages=messages):
                 for message in messages or ():
+                    self.origins.hear(message, self.tools, below=self._is_below)
                     match message:
                         case ResultMessage(result=result):
                             if result.untrusted:
@@ -128,6 +143,26 @@ class CallLedger:
                         case UserMessage() | DocumentMessage() | AssistantMessage():
                             if message.source:
                                 self.untrusted.add(message.source)
+
+    def _has_read(self, source: str) -> None:
+        """Notes that words from outside were read."""
+        self.untrusted.add(source)
+        self.origins.outside[source] = None
+
+    def join(self, above: CallLedger) -> None:
+        """Have read what the run has read whose call began this one, and the other way round."""
+        above.untrusted |= self.untrusted
+        self.untrusted = above.untrusted
+        self.origins = self.origins.below(above.origins)
+        self._is_below = True
+
+    def was_done(self, tool: Tool, arguments: dict[str, Any]) -> bool:
+        """Whether an equal call was answered `ok` in this run."""
+        return any(
+            tool.complete(self.origins.arguments_of(id)) == arguments
+            for id, result in self._settled.items()
+            if result.name in tool.names and result.outcome == "ok"
+        )
 
     def known(self, call_id: str) -> None:
         """Marks a call as no longer in doubt."""
@@ -150,8 +185,9 @@ class CallLedger:
     def _keep(self, result: ToolResult) -> None:
         self._on_the_way.pop(result.tool_call_id, None)
         self._settled[result.tool_call_id] = result
+        self.origins.settle(result, self.tools)
         if result.untrusted:
-            self.untrusted.add(result.name)
+            self._has_read(result.name)
 
     def _note_answer(self, answer: ConfirmationAnswered) -> None:
         if self.answers.setdefault(answer.request, answer) is not answer:
@@ -224,6 +260,7 @@ class CallLedger:
             ToolError: The id already names another call.
         """
         known = self._asked.setdefault(call.id, call)
+        self.origins.ask(call.id, call.arguments)
         if known is not call and (known.name, known.arguments) != (call.name, call.arguments):
             raise ToolError("duplicate_id", f"call id {call.id!r} already names another call; give each its own id")
         result, _ = await self._flights.share(call.id, lambda: self._known_or_settled(call.id, settle))

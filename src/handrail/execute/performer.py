@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import UNSET
 
 from handrail.core.calls import Output, ToolCall, ToolResult
 from handrail.core.errors import (
@@ -120,6 +121,7 @@ class CallPerformer:
                 depth=attempt.context.depth,
                 grant=attempt.grant,
                 arguments=tool.exact(attempt.arguments),
+                origins=attempt.origins or UNSET,
             )
             recorder = attempt.recorder
             if tool.reads:

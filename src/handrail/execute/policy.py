@@ -10,10 +10,11 @@ from handrail.core.context import Context
 from handrail.core.errors import Denied, Forbidden, UsageError
 from handrail.execute.isolation.worker_limits import ProcessLimits, SandboxLimits
 from handrail.execute.ledger import CallLedger
+from handrail.execute.origins.flows import Flows
 from handrail.execute.output import SMALLEST
 from handrail.tools.tool import Retry, Tool
 
-AfterUntrusted = Literal["allow", "confirm", "deny"]
+AfterUntrusted = Literal["origins", "allow", "confirm", "deny"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,9 +30,12 @@ class Policy:
     max_depth: int = 6
     """How deep tools may call tools."""
     confirm_side_effects: bool = True
-    after_untrusted: AfterUntrusted = "allow"
-    """What becomes of a side effect once the run has read a result of an untrusted tool: as ever, put to a person
-    whatever standing rules allow, or refused."""
+    after_untrusted: AfterUntrusted = "origins"
+    """What becomes of a side effect once the run has read a result of an untrusted tool: a person is asked where what
+    directs it has no trusted origin (`flows` says it more finely), as ever, put to a person whatever standing rules
+    allow, or refused."""
+    flows: Flows = field(default_factory=Flows)
+    """What becomes of what has no trusted origin, and of private values that leave."""
     repeat_window: float = 300.0
     """Seconds in which a client that was restarted gets the result of an equal call instead of a second effect."""
     repair: bool = False
@@ -48,7 +52,11 @@ class Policy:
 
     def __post_init__(self) -> None:
         if self.after_untrusted not in get_args(AfterUntrusted):
-            raise UsageError(f"after_untrusted is 'allow', 'confirm' or 'deny', not {self.after_untrusted!r}")
+            raise UsageError(
+                f"after_untrusted is 'origins', 'allow', 'confirm' or 'deny', not {self.after_untrusted!r}"
+            )
+        if not isinstance(self.flows, Flows):
+            raise UsageError(f"flows is a Flows, as Flows(private='deny'), not {self.flows!r}")
         if self.max_output < SMALLEST:
             raise UsageError(f"max_output must be at least {SMALLEST} characters, not {self.max_output}")
         for name in ("timeout", "concurrency", "max_depth", "max_left_running"):
@@ -66,7 +74,7 @@ class ScopeAuthoriser:
 
 def is_untrusted_result(tool: Tool | None, result: ToolResult) -> bool:
     """Whether the words of a result are those of an untrusted tool, and not our own about it."""
-    return tool is not None and tool.definition.untrusted and result.outcome in ("ok", "failed")
+    return tool is not None and bool(tool.definition.untrusted) and result.outcome in ("ok", "failed")
 
 
 def why_confirm_after_untrusted(tool: Tool, ledger: CallLedger, after: AfterUntrusted) -> str:
@@ -75,7 +83,7 @@ def why_confirm_after_untrusted(tool: Tool, ledger: CallLedger, after: AfterUntr
     Raises:
         Denied: The policy refuses it.
     """
-    if after == "allow" or not ledger.untrusted:
+    if after in ("allow", "origins") or not ledger.untrusted:
         return ""
     why = f"this run has read words from outside ({', '.join(sorted(ledger.untrusted))}), which may be what asks for it"
     if after == "deny":

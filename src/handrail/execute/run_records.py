@@ -136,21 +136,21 @@ class RunRecords:
         if (ledger := self._ledgers.get(run)) is not None:
             return ledger
         if self._journal is None:
-            self._ledgers[run] = ledger = CallLedger(run, self.tools)
+            self._ledgers[run] = ledger = CallLedger(run, self.tools, is_below=context.depth > 0)
             return ledger
         async with self._opening.setdefault(run, asyncio.Lock()):
             if run not in self._ledgers:
                 self._opening_with[run] = self.tools
                 try:
-                    ledger = await self._begin(run, context.principal.id, self._journal)
+                    ledger = await self._begin(run, context, self._journal)
                 finally:
                     tools = self._opening_with.pop(run)
                 ledger.tools = tools  # one may have been included meanwhile
                 self._ledgers[run] = ledger
             return self._ledgers[run]
 
-    async def _begin(self, run: str, principal: str, journal: Journal) -> CallLedger:
-        tools = self.tools
+    async def _begin(self, run: str, context: Context, journal: Journal) -> CallLedger:
+        tools, principal = self.tools, context.principal.id
         lease = await journal.lease(run)
         try:
             if (ledger := await self._left_as_it_is(run)) is not None:
@@ -165,7 +165,7 @@ class RunRecords:
         except BaseException:
             lease.release()
             raise
-        return CallLedger(run, tools, lease, [*history, begun] if history else ())
+        return CallLedger(run, tools, lease, [*history, begun] if history else (), is_below=context.depth > 0)
 
     async def _left_as_it_is(self, run: str) -> CallLedger | None:
         """What is known of a run that was let go of here, if nobody has written to its record since."""

@@ -155,7 +155,7 @@ def capability_of(tool: Tool, name: str | None, version: Version, trust: Trust, 
         timeout_seconds=definition.timeout or policy.timeout,
         side_effects=definition.side_effects,
         idempotent=definition.idempotent,
-        untrusted=definition.untrusted,
+        untrusted=bool(definition.untrusted),
     )
 
 

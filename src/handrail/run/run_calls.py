@@ -115,7 +115,7 @@ class RunCalls:
     def _takes_back(self, call: ToolCall) -> bool:
         """Whether the call can start early: a read that leaves no trace if the model withdraws it."""
         tool = self._tool(call)
-        return tool is not None and tool.reads and tool.repeatable
+        return tool is not None and tool.reads and tool.repeatable and not tool.definition.sends_out
 
     def _reads(self, call: ToolCall) -> bool:
         tool = self._tool(call)

@@ -11,10 +11,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
+from handrail.core.calls import ResultLabels
 from handrail.core.errors import InvalidDefinition
 from handrail.core.usage_checks import check_keyword_names
 from handrail.tools.definition_formats import canonical_definition
 from handrail.tools.lookalikes import foreign_letters
+from handrail.tools.result_fields import field_steps
 from handrail.tools.types.signature import read_function
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
@@ -25,6 +27,29 @@ def why_name_is_unusable(name: str) -> str:
     """Why a name that `NAME` does not match cannot be used."""
     rule = "take 1 to 128 of A-Z a-z 0-9 _ . - and begin with a letter, a digit or _"
     return f"cannot be used; {rule}{foreign_letters(name)}"
+
+
+def check_labels(definition: ToolDefinition) -> None:
+    """
+    Raises:
+        InvalidDefinition: A label is no path, or names an argument that there is not.
+    """
+    fields = definition.untrusted if isinstance(definition.untrusted, tuple) else ()
+    for label in (*fields, *definition.private, *definition.own):
+        field_steps(label)
+    if not definition.directs and not definition.carries:
+        return
+    known = definition.input_schema.get("properties", {})
+    for key in ("directs", "carries"):
+        for argument in getattr(definition, key):
+            if argument not in known:
+                raise InvalidDefinition(
+                    f"{key} of {definition.name!r} names {argument!r}, which is not one of its arguments:"
+                    f" {', '.join(known) or 'it has none'}"
+                )
+    for argument in definition.directs:
+        if argument in definition.carries:
+            raise InvalidDefinition(f"{argument!r} of {definition.name!r} both directs and carries; keep one")
 
 
 class Binding(Struct, frozen=True, omit_defaults=True):
@@ -59,8 +84,19 @@ class ToolDefinition(Struct, frozen=True, omit_defaults=True):
     models: tuple[str, ...] | None = None
     """The models that may call it; None is all."""
     tags: tuple[str, ...] = ()
-    untrusted: bool = False
-    """Its results come from outside, as of a page or a mail; `Policy.after_untrusted` says what may follow them."""
+    untrusted: bool | tuple[str, ...] = False
+    """Its results come from outside, as of a page or a mail: all of them, or these fields, as `comments[].text`.
+    `Policy.after_untrusted` says what may follow them."""
+    private: tuple[str, ...] = ()
+    """Fields of its results that must not leave for foreign places."""
+    own: tuple[str, ...] = ()
+    """Fields that the application itself writes, as ids, in results that are untrusted else."""
+    directs: tuple[str, ...] = ()
+    """Arguments that direct what it does: a recipient, a path, an amount. What is in neither list goes by its name."""
+    carries: tuple[str, ...] = ()
+    """Arguments that are only content, as the text of a mail."""
+    sends_out: bool = False
+    """What it is given leaves for a foreign place, as the address that a fetch gets or the words of a web search."""
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
@@ -69,6 +105,7 @@ class ToolDefinition(Struct, frozen=True, omit_defaults=True):
             raise InvalidDefinition(f"the input schema of {self.name!r} must describe an object: arguments have names")
         if self.timeout is not None and not 0 < self.timeout < math.inf:
             raise InvalidDefinition(f"the timeout of {self.name!r} must be more than 0 seconds, not {self.timeout!r}")
+        check_labels(self)
         # A copy of its own: what the model is told and what is enforced cannot drift apart.
         for schema in ("input_schema", "output_schema"):
             msgspec.structs.force_setattr(self, schema, self._copied(getattr(self, schema)))
@@ -108,6 +145,13 @@ class ToolDefinition(Struct, frozen=True, omit_defaults=True):
         """The one spelling we write. What is not set is left out."""
         written: dict[str, Any] = msgspec.to_builtins(self)
         return {"name": self.name, "description": self.description, **written}
+
+    @property
+    def labels(self) -> ResultLabels | None:
+        """What is declared about the fields of its results, if that is more than that all is untrusted."""
+        if isinstance(self.untrusted, bool) and not self.private and not self.own:
+            return None
+        return ResultLabels(self.untrusted, self.private, self.own)
 
     @property
     def reusable(self) -> bool:

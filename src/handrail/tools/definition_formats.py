@@ -15,7 +15,9 @@ from handrail.core.jsontext import JSONTextError, parse
 
 _SCHEMA_KEYS = ("input_schema", "parameters", "parameters_schema", "inputSchema", "arguments_schema", "argschema")
 _OUTPUT_KEYS = ("output_schema", "returns", "returns_schema", "outputSchema")
-_OURS = ("name", "description", "side_effects", "idempotent", "timeout", "binding", "models", "tags", "untrusted")
+LABELS = ("untrusted", "private", "own", "directs", "carries", "sends_out")
+"""What is declared about the fields of results, and about arguments."""
+_OURS = ("name", "description", "side_effects", "idempotent", "timeout", "binding", "models", "tags", *LABELS)
 _IGNORED = frozenset({"type", "strict", "cache_control", "enabled", "title", "source", "icons", "_meta"})
 """Hints to one provider or one loader that say nothing about the tool."""
 
@@ -26,6 +28,8 @@ def canonical_definition(data: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in data.items():
         if key in _OURS:
+            if key == "untrusted" and "annotations" in data:
+                found.pop(key, None)  # the hint is only for what says nothing itself
             _once(found, key, value)
         elif key in _SCHEMA_KEYS:
             _once(found, "input_schema", _schema(value, key))
@@ -86,6 +90,8 @@ def _annotations(found: dict[str, Any], value: Any) -> None:
     hints = value or {}
     _once(found, "side_effects", hints.get("readOnlyHint") is not True)
     _once(found, "idempotent", hints.get("idempotentHint") is True)
+    if hints.get("openWorldHint") is True:
+        found.setdefault("untrusted", True)
 
 
 def _bound(part: str) -> Callable[[dict[str, Any], Any], None]:

@@ -25,6 +25,7 @@ from typing import (
 
 import msgspec
 
+from handrail.core.calls import ResultLabels
 from handrail.core.canonical import digest
 from handrail.core.confirmation import Locations
 from handrail.core.dependencies import Deps, Deps_contra, fits, type_fits, type_name
@@ -88,7 +89,12 @@ class ToolOptions(TypedDict, total=False):
     binding: Binding | None
     models: tuple[str, ...] | None
     tags: tuple[str, ...]
-    untrusted: bool
+    untrusted: bool | tuple[str, ...]
+    private: tuple[str, ...]
+    own: tuple[str, ...]
+    directs: tuple[str, ...]
+    carries: tuple[str, ...]
+    sends_out: bool
     style: Style | None
     isolation: Isolation | None
     sandbox: SandboxAccess | None
@@ -197,6 +203,8 @@ class Tool(CalledAs[F_co], Generic[Deps_contra, F_co]):
     output_validator: Validator | None = field(init=False, repr=False)
     secrets: frozenset[str] = field(init=False, repr=False)
     defaults: dict[str, Any] = field(init=False, repr=False)
+    labels: ResultLabels | None = field(init=False, repr=False)
+    """What is declared about the fields of its results."""
     serial: int = field(init=False, repr=False)
     """Tools are numbered as they are made."""
     sets: SharedValues = field(init=False, repr=False)
@@ -235,6 +243,7 @@ class Tool(CalledAs[F_co], Generic[Deps_contra, F_co]):
             else Validator(schema, f"the result of {definition.name!r}", root="(result)"),
             "secrets": secret_fields(definition.input_schema),
             "defaults": {} if self.shape else schema_defaults(definition.input_schema),
+            "labels": definition.labels,
             "serial": next(_serials),
             "sets": SharedValues(),
         }

@@ -13,6 +13,7 @@ from handrail.cli.output.timeline import print_body, print_fields
 from handrail.cli.output.view import answer, columns, table, tell
 from handrail.cli.run_options import CliSetup, configured, with_offer_limit, with_tools
 from handrail.cli.terminal.person import terminal_person
+from handrail.cli.tools.labels import label_rows
 from handrail.config.tools import tools_of
 from handrail.config.values import Config
 from handrail.core.errors import UnknownTool, UsageError
@@ -72,7 +73,7 @@ def show(setup: CliSetup, name: str, tools: tuple[str, ...]) -> None:
             ("timeout", f"{tool.definition.timeout or setup.config.policy.timeout:g} s"),
             ("runs", f"in {_WHERE[tool.isolation or 'thread']}"),
             ("models", text.printable(", ".join(tool.definition.models or ("all",)))),
-            ("results", "from outside" if tool.definition.untrusted else "trusted"),
+            *label_rows(tool.definition),
             ("digest", tool.digest),
         ]
     )

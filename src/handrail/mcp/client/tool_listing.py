@@ -122,6 +122,8 @@ class McpToolTerms:
     """The arguments that say which effect a call is, by the server's name of the tool."""
     repeat_windows: Mapping[str, float] = field(default_factory=dict)
     """The `repeat_window` of tools, by the server's name."""
+    labels: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What its user declares about the results and arguments of tools, by the server's name."""
 
     def wants(self, name: str) -> bool:
         return self.only is None or any(fnmatchcase(name, pattern) for pattern in self.only)
@@ -200,7 +202,7 @@ def _sift(
     for pattern in terms.only or ():
         if not any(fnmatchcase(name, pattern) for name in count):
             held[pattern] = "it is asked for, and the server does not list it"
-    for name in (*terms.effect_keys, *terms.repeat_windows):
+    for name in (*terms.effect_keys, *terms.repeat_windows, *terms.labels):
         if name not in count:
             held[name] = "its effects are described, and the server does not list it"
     return {tool.name: tool for tool in wanted if isinstance(tool, RemoteTool) and tool.name not in held}, held
@@ -216,6 +218,7 @@ def definition_of(tool: RemoteTool, terms: McpToolTerms) -> ToolDefinition:
     if len(description) > MOST_WORDS:
         raise UsageError(f"its description has {len(description)} characters, and at most {MOST_WORDS} are taken")
     believed = terms.hints
+    labels = {"untrusted": not (believed and tool.open_world is False), **terms.labels.get(tool.name, {})}
     return ToolDefinition(
         name=terms.prefix + tool.name,
         description=description,
@@ -224,7 +227,7 @@ def definition_of(tool: RemoteTool, terms: McpToolTerms) -> ToolDefinition:
         side_effects=not (believed and tool.read_only is True),
         idempotent=believed and tool.idempotent is True,
         tags=("mcp",),
-        untrusted=not (believed and tool.open_world is False),
+        **labels,
     )
 
 

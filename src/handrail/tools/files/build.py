@@ -12,7 +12,9 @@ import msgspec
 
 from handrail.core.errors import InvalidDefinition, InvalidSchema
 from handrail.tools.definition import NAME, ToolDefinition, why_name_is_unusable
+from handrail.tools.definition_formats import LABELS
 from handrail.tools.ensemble import ToolDefaults
+from handrail.tools.files.label_keys import read_labels
 from handrail.tools.files.toml_table import TomlKeyPath, TomlTable
 from handrail.tools.files.tool_bodies import BODIES, Resolve, ToolBody, import_function, read_body
 from handrail.tools.handlers import handler_style
@@ -35,7 +37,7 @@ _KEYS = (
     "idempotent",
     "effect_key",
     "repeat_window",
-    "untrusted",
+    *LABELS,
     *_DEFAULTS,
     "isolation",
     "sandbox",
@@ -105,7 +107,8 @@ def make_tool(table: TomlTable, handlers: Handlers = NO_HANDLERS, resolve: Resol
     except InvalidSchema as error:
         raise table.error("returns", error.why) from error
     except InvalidDefinition as error:
-        key = next(key for key in ("isolation", *BODIES, "name") if key in table)
+        labels = ("directs", "carries") if str(error).startswith(("directs of", "carries of")) else ()
+        key = next(key for key in (*labels, "isolation", *BODIES, "name") if key in table)
         raise table.error(key, str(error)) from error
     _check_resource(table, tool)
     return tool
@@ -145,7 +148,7 @@ def _facts(table: TomlTable, body: ToolBody) -> dict[str, Any]:
         "idempotent": table.flag("idempotent"),
         "effect_key": table.texts("effect_key"),
         "repeat_window": table.seconds("repeat_window"),
-        "untrusted": table.flag("untrusted"),
+        **read_labels(table),
         "timeout": table.seconds("timeout"),
         "tags": table.texts("tags"),
         "models": table.texts("models"),

@@ -1,0 +1,441 @@
+"""The step of a call that asks where its arguments come from, and whether they may direct what it does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from handrail.core.errors import Denied
+from handrail.core.origins import ArgumentOrigin, Origin, OriginKind
+from handrail.core.secret_pointers import child_pointer
+from handrail.execute.origins.flows import FlowOutcome, Flows
+from handrail.execute.origins.result_records import (
+    SURENESS,
+    Record,
+    ResultRecords,
+    Selection,
+    field_has,
+    selection_by_words,
+)
+from handrail.execute.origins.run_origins import RunOrigins
+from handrail.execute.origins.trusted_words import STOP, plain_form
+from handrail.execute.origins.urls import url_parts
+from handrail.execute.origins.word_sets import word_set
+from handrail.execute.origins.written_dates import Moment, as_moment
+from handrail.execute.origins.written_numbers import as_number
+from handrail.tools.argument_roles import ArgumentRole, argument_role
+from handrail.tools.effect_kinds import STRICT, effect_kind, name_words, words_that_ask
+from handrail.tools.result_fields import Field, path_words
+from handrail.tools.tool import Tool
+
+_MOST_LEAVES = 1_000
+_LONGEST = 100_000
+"""Of arguments that are looked at. With more, nothing is known to have a trusted origin."""
+_DEEPEST = 4
+"""Calls that lead to each other."""
+_PLACES = word_set(
+    """to cc bcc recipient recipients email emails address addresses url uri link webhook iban account payee phone
+    number channel attendees participants invitees guests user users username host domain endpoint destination
+    target receiver beneficiary path file filename filepath folder directory dest source src command cmd query
+    sql"""
+)
+_AMOUNTS = word_set("amount price total sum value cost fee budget limit")
+_COUNTS = word_set("quantity qty count copies pieces units number_of")
+_LENGTHS = word_set("duration minutes length")
+_CENTS = word_set("cents cent minor pence rappen")
+_ENDS = word_set("end ends until till to finish")
+_STARTS = word_set("start starts begin begins from at when date time")
+_OUTWARD = re.compile(
+    r"@|://|^\+?[\d\s().-]{7,}$|^[A-Z]{2}\d{2}[A-Z0-9 ]{10,}$|^(?:[\w-]+\.)+[a-z]{2,}$", re.IGNORECASE
+)
+_SHOWN = 80
+
+
+@dataclass(frozen=True, slots=True)
+class FlowFinding:
+    """What was found about a call: where its arguments come from, and why a person must be asked, if they must."""
+
+    why: str = ""
+    origins: tuple[ArgumentOrigin, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """One value among the arguments."""
+
+    pointer: str
+    name: str
+    """Of the argument."""
+    value: Any
+    role: ArgumentRole
+    schema: Mapping[str, Any]
+    required: bool
+
+    @property
+    def names(self) -> frozenset[str]:
+        words = (*name_words(self.name), *name_words(self.pointer.rpartition("/")[2]))
+        return frozenset(words)
+
+    @property
+    def is_place(self) -> bool:
+        """Whether it names where something goes, so that a part of it is nothing."""
+        return not self.names.isdisjoint(_PLACES) or "format" in self.schema
+
+    @property
+    def is_outward(self) -> bool:
+        """Whether it leads out of the application, as an address does."""
+        return isinstance(self.value, str) and _OUTWARD.search(self.value) is not None
+
+
+def check_flows(
+    tool: Tool, arguments: dict[str, Any], origins: RunOrigins, flows: Flows, done_before: Callable[[], bool]
+) -> FlowFinding:
+    """Find out where the arguments of a side effect, or of a read that sends data out, come from.
+
+    Raises:
+        Denied: The policy refuses it.
+    """
+    check = _FlowCheck(tool, arguments, origins)
+    reasons: list[str] = []
+    found: tuple[ArgumentOrigin, ...] = ()
+    if origins.outside:
+        found, untrusted = check.derivations()
+        if untrusted:
+            _decide(tool, flows.directs, check.why_untrusted(untrusted), reasons)
+        if not tool.reads:
+            if not check.is_asked_for:
+                _decide(tool, flows.unasked, check.why_unasked(), reasons)
+            elif not tool.definition.idempotent and done_before():
+                _decide(tool, flows.unasked, f"{tool.name!r} was done once with these arguments", reasons)
+    if (leak := check.private_leak()) is not None:
+        _decide(tool, flows.private, leak, reasons)
+    return FlowFinding("; ".join(reasons), found)
+
+
+def _decide(tool: Tool, outcome: FlowOutcome, why: str, reasons: list[str]) -> None:
+    if outcome == "deny":
+        raise Denied(f"{tool.name!r} is not run: {why}; tell the user what you wanted to do")
+    if outcome == "ask":
+        reasons.append(why)
+
+
+class _FlowCheck:
+    """One call, judged by what its run has read and heard."""
+
+    def __init__(self, tool: Tool, arguments: dict[str, Any], origins: RunOrigins) -> None:
+        self._tool = tool
+        self._arguments = arguments
+        self._origins = origins
+        self._words = origins.words
+        self._kind = effect_kind(tool.name)
+        self._selected: dict[int, Selection] = {}
+        self._too_much = False
+        self._leaves = list(self._all_leaves())
+        self._starts = [
+            moment
+            for leaf in self._leaves
+            if not leaf.names.isdisjoint(_STARTS) and (moment := as_moment(leaf.value)) is not None
+        ]
+
+    # ── the arguments ────────────────────────────────────────────────────────────────
+
+    def _all_leaves(self) -> Iterator[_Leaf]:
+        definition = self._tool.definition
+        known: Mapping[str, Any] = definition.input_schema.get("properties", {})
+        required = definition.input_schema.get("required", ())
+        count = size = 0
+        for name, value in self._arguments.items():
+            schema = known.get(name)
+            role = argument_role(definition, name, schema)
+            facts = schema if isinstance(schema, dict) else {}
+            for pointer, item in _scalars(child_pointer("", name), value):
+                count += 1
+                size += len(item) if isinstance(item, str) else 8
+                if count > _MOST_LEAVES or size > _LONGEST:
+                    self._too_much = True
+                    return
+                yield _Leaf(pointer, name, item, role, facts, name in required)
+
+    def derivations(self) -> tuple[tuple[ArgumentOrigin, ...], list[tuple[_Leaf, tuple[Origin, ...]]]]:
+        """Where each argument comes from, and those that direct without a trusted origin."""
+        found: list[ArgumentOrigin] = []
+        untrusted: list[tuple[_Leaf, tuple[Origin, ...]]] = []
+        for leaf in self._leaves:
+            if leaf.role == "carries":
+                origins = self._content_origins(leaf.value)
+                found.append(ArgumentOrigin(leaf.pointer, "carries", not _is_outside(origins), origins))
+                continue
+            origin = self._trusted_origin(leaf)
+            if origin is not None:
+                found.append(ArgumentOrigin(leaf.pointer, "directs", True, (origin,)))
+            else:
+                origins = self._places_of(leaf.value) or (Origin("model"),)
+                found.append(ArgumentOrigin(leaf.pointer, "directs", False, origins))
+                untrusted.append((leaf, origins))
+        return tuple(found), untrusted
+
+    def _trusted_origin(self, leaf: _Leaf) -> Origin | None:
+        value = leaf.value
+        if self._too_much:
+            return None
+        if (value is None or value in ("", [], {})) and not isinstance(value, bool | int | float):
+            return None if leaf.required else Origin("default")
+        if _is_default(value, leaf.schema):
+            return Origin("default")
+        if isinstance(value, bool):
+            named = value and self._words.has_stem_of(
+                {each for each in leaf.names if each not in STOP and len(each) > 2}
+            )
+            return Origin("person") if named else None
+        if value == 1 and not leaf.names.isdisjoint(_COUNTS):
+            return Origin("default")  # the least there is
+        if self._is_said(leaf):
+            return Origin("person")
+        if isinstance(value, str) and (parts := url_parts(value)) is not None:
+            return Origin("person") if self._is_said_in_parts(parts) else self._field_origin(leaf)
+        if isinstance(value, str) and "/" in value.strip("/") and self._is_path_of_said(leaf):
+            return Origin("person")
+        return self._field_origin(leaf)
+
+    def _is_said(self, leaf: _Leaf) -> bool:
+        value, names = leaf.value, leaf.names
+        scale = 100 if not names.isdisjoint(_CENTS) else 1
+        if self._words.has(value, amount=not names.isdisjoint(_AMOUNTS), scale=scale, place=leaf.is_place):
+            return True
+        if (number := as_number(value)) is not None and not names.isdisjoint(_LENGTHS):
+            return self._words.has_duration(number) or self._words.has_duration(number * Decimal(60))
+        moment = as_moment(value)
+        return moment is not None and (self._words.has_moment(moment) or self._is_end(leaf, moment))
+
+    def _is_end(self, leaf: _Leaf, moment: Moment) -> bool:
+        """Whether it is the end of something whose beginning was said."""
+        if leaf.names.isdisjoint(_ENDS):
+            return False
+        return any(self._words.has_moment(start) and self._words.has_end(start, moment) for start in self._starts)
+
+    def _is_said_in_parts(self, parts: tuple[str, ...]) -> bool:
+        return all(self._words.has(part) for part in parts)
+
+    def _is_path_of_said(self, leaf: _Leaf) -> bool:
+        """Whether every step of a relative path was said, or is a field of a record that the person's words select."""
+        steps = leaf.value.removeprefix("./").split("/")
+        if any(step in ("", ".", "..") or step.startswith("~") or "\\" in step for step in steps):
+            return False
+        return all(self._words.has(step, place=True) for step in steps)
+
+    # ── the fields of results ────────────────────────────────────────────────────────
+
+    def _field_origin(self, leaf: _Leaf) -> Origin | None:
+        """The trusted field of a record that the person's words select, if the value is one."""
+        best: tuple[int, Origin] | None = None
+        for record, field in self._found(leaf.value):
+            if field.outside:
+                continue
+            selection = self._selection(record, 0)
+            if self._counts(selection, record, leaf):
+                origin = Origin("field", record.of.tool, record.of.result.tool_call_id, field.words)
+                if best is None or SURENESS[selection] > best[0]:
+                    best = SURENESS[selection], origin
+        return None if best is None else best[1]
+
+    def _found(self, value: Any) -> Iterator[tuple[Record, Field]]:
+        """The fields in which a value stands whole, those of the latest results first."""
+        if isinstance(value, str) and not value.strip():
+            return
+        quick = list(self._origins.holding(value))
+        other = as_number(value) is not None or as_moment(value) is not None
+        for result in self._origins.results() if other and not quick else quick:
+            for record in result.records:
+                for field in record.fields:
+                    if field_has(field, value):
+                        yield record, field
+
+    def _counts(self, selection: Selection, record: Record, leaf: _Leaf) -> bool:
+        """Whether a record that is so selected may say what a call does."""
+        if selection == "named":
+            return True
+        if record.of.is_mixed:
+            if leaf.is_outward or selection == "not":
+                return False
+            return selection in ("asked", "alike") or self._kind not in STRICT
+        if selection == "asked":
+            return True
+        if selection != "listed":
+            return False
+        alone = len(record.of.siblings(record)) == 1
+        return alone or self._kind not in STRICT or self._words.is_universal
+
+    def _selection(self, record: Record, depth: int) -> Selection:
+        if (known := self._selected.get(id(record))) is not None:
+            return known
+        self._selected[id(record)] = "not"  # for one that leads to itself
+        found = self._selection_of(record, depth)
+        self._selected[id(record)] = found
+        return found
+
+    def _selection_of(self, record: Record, depth: int) -> Selection:
+        of = record.of
+        if of.changes and not of.is_mixed and not record.path:
+            return "named"  # what the run itself has made
+        by_words = selection_by_words(record, self._words)
+        asked = self._asked(of, depth) if depth < _DEEPEST else None
+        if not record.path:  # the only one of its result: what it was asked for says whose it is
+            if asked is not None:
+                return asked
+            if of.is_mixed:
+                return "not"
+            return "listed" if not of.arguments else by_words if by_words == "named" else "not"
+        if by_words != "listed":
+            return by_words
+        if asked is not None:
+            return "asked" if asked == "named" else asked
+        if of.arguments and any(value not in (None, "", [], {}) for value in of.arguments.values()):
+            return "not"
+        return "listed"
+
+    def _asked(self, of: ResultRecords, depth: int) -> Selection | None:
+        """How the person's words lead to what the call of a result was given; None if it was given nothing, or
+        something else."""
+        least: Selection | None = None
+        for pointer, value in _scalars("", of.arguments):
+            if value is None or value == "" or isinstance(value, bool):
+                continue
+            name = pointer.rpartition("/")[2]
+            leaf = _Leaf(pointer, name, value, "directs", {}, False)
+            how: Selection = "named" if self._is_said(leaf) else self._selection_of_value(value, depth + 1)
+            if how == "not":
+                if isinstance(value, int) and name_words(name)[-1:] != ("id",):
+                    continue  # how many, or which page
+                return None
+            if least is None or SURENESS[how] < SURENESS[least]:
+                least = how
+        return least
+
+    def _selection_of_value(self, value: Any, depth: int) -> Selection:
+        best: Selection = "not"
+        for record, field in self._found(value):
+            if not field.outside:
+                how = self._selection(record, depth)
+                if SURENESS[how] > SURENESS[best]:
+                    best = how
+        return best
+
+    def _places_of(self, value: Any) -> tuple[Origin, ...]:
+        """Where a value stands that has no trusted origin, those places first that outsiders write."""
+        if isinstance(value, bool) or value is None:
+            return ()
+        found: dict[Origin, None] = {}
+        for record, field in self._found(value):
+            kind: OriginKind = "outside" if field.outside else "field"
+            found[Origin(kind, record.of.tool, record.of.result.tool_call_id, field.words)] = None
+            if len(found) >= 8:
+                break
+        return tuple(sorted(found, key=lambda origin: origin.kind != "outside"))[:3]
+
+    def _content_origins(self, value: Any) -> tuple[Origin, ...]:
+        if isinstance(value, str) and self._words.has(value):
+            return (Origin("person"),)
+        return self._places_of(value) or (Origin("model"),)
+
+    # ── the call itself ──────────────────────────────────────────────────────────────
+
+    @property
+    def is_asked_for(self) -> bool:
+        """Whether the person's words ask for what the tool does."""
+        return self._words.has_person and self._words.has_stem_of(words_that_ask(self._tool.name))
+
+    # ── private values ───────────────────────────────────────────────────────────────
+
+    def private_leak(self) -> str | None:
+        """Why what leaves may hold what is private."""
+        private = self._origins.private
+        if not private:
+            return None
+        if private.is_full or self._too_much:
+            return "there is more private data in this run than can be compared with what leaves"
+        texts = [leaf.value if isinstance(leaf.value, str) else str(leaf.value) for leaf in self._leaves]
+        for record, field in private.in_text(texts):
+            if not self._is_wanted(record, field):
+                of = f"{field.words!r} in the result of {record.of.tool}" if field.path else f"{record.of.tool}"
+                return f"what leaves holds private data ({of}) that you have not named"
+        return None
+
+    def _is_wanted(self, record: Record, field: Field) -> bool:
+        """Whether the person's words name a private field, of this record."""
+        if isinstance(field.value, str | int | float) and self._words.has(field.value):
+            return True
+        names = {word for step in field.path if isinstance(step, str) for word in name_words(step)}
+        names |= {word for word in name_words(record.of.tool) if word not in ("get", "read", "list", "find", "fetch")}
+        if not self._words.has_stem_of({word for word in names if len(word) > 2}):
+            return False
+        return (not record.path and not record.of.arguments) or self._selection(record, 0) != "not"
+
+    # ── in words ─────────────────────────────────────────────────────────────────────
+
+    def why_untrusted(self, untrusted: list[tuple[_Leaf, tuple[Origin, ...]]]) -> str:
+        """Which arguments have no trusted origin, and where they come from, in a sentence."""
+        told = [self._told(leaf, origins) for leaf, origins in untrusted[:3]]
+        more = f", and {len(untrusted) - 3} more" if len(untrusted) > 3 else ""
+        return ", and ".join(told) + more
+
+    def _told(self, leaf: _Leaf, origins: tuple[Origin, ...]) -> str:
+        what = f"{leaf.pointer.lstrip('/').replace('/', '.')!r} ({_short(leaf.value)})"
+        origin = origins[0]
+        if origin.kind == "outside":
+            where = f"{origin.path!r} of " if origin.path else ""
+            return f"{what} comes from {where}{self._named(origin)}, which outsiders write"
+        if origin.kind == "field":
+            return f"{what} comes from {origin.path!r} of {self._named(origin)}, which your words do not name"
+        read = ", ".join(list(self._origins.outside)[:3])
+        return f"{what} was made by the model, which had read words from outside ({read})"
+
+    def _named(self, origin: Origin) -> str:
+        """A result as people know it: by what its call was given."""
+        for result in self._origins.results():
+            if result.result.tool_call_id == origin.call:
+                given = [str(value) for value in result.arguments.values() if isinstance(value, str | int)]
+                return f"{result.tool} {_short(' '.join(given), 40)}" if given else result.tool
+        return origin.tool
+
+    def why_unasked(self) -> str:
+        """That nobody asked for the call, in a sentence."""
+        read = ", ".join(list(self._origins.outside)[:3])
+        if not self._words.has_person:
+            what = f"nobody's words are known here that ask for {self._tool.name!r}"
+            return f"{what}, and words from outside were read ({read})"
+        return f"you have not asked for {self._tool.name!r}, and words from outside were read ({read}), which may"
+
+
+def _is_outside(origins: tuple[Origin, ...]) -> bool:
+    return any(origin.kind == "outside" for origin in origins)
+
+
+def _is_default(value: Any, schema: Mapping[str, Any]) -> bool:
+    if "default" in schema and type(schema["default"]) is type(value) and schema["default"] == value:
+        return True
+    if "const" in schema and schema["const"] == value:
+        return True
+    return schema.get("enum") == [value]
+
+
+def _scalars(pointer: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """The values in a JSON value that are no objects and no lists; an empty one counts as a value."""
+    if isinstance(value, dict) and value:
+        for key, item in value.items():
+            yield from _scalars(child_pointer(pointer, key), item)
+    elif isinstance(value, list | tuple) and value:
+        for index, item in enumerate(value):
+            yield from _scalars(child_pointer(pointer, index), item)
+    else:
+        yield pointer, value
+
+
+def _short(value: Any, most: int = _SHOWN) -> str:
+    text = plain_form(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+__all__ = ["FlowFinding", "check_flows", "path_words"]

@@ -1,0 +1,179 @@
+"""The records in the results of a run, and which of them a person's words select.
+
+A record is an object at the top of a result, or an item of a list in it. A value of it may direct an effect only if
+the person's words lead to it: they name the record, or what the call asked for. Otherwise whoever writes into one
+record could have the values of another one used.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from handrail.core.calls import ResultLabels, ToolResult
+from handrail.execute.origins.trusted_words import STOP, TrustedWords, plain_form, stands_whole, words_of
+from handrail.execute.origins.word_sets import word_set
+from handrail.execute.origins.written_dates import as_moment
+from handrail.execute.origins.written_numbers import as_number
+from handrail.tools.effect_kinds import name_words
+from handrail.tools.result_fields import Field, fields_of, json_of_text
+
+Selection = Literal["named", "asked", "alike", "listed", "not"]
+"""How a person's words lead to a record, the surest first: by the name that the application gave it; by what else it
+wrote in it, or what the call asked for; by words in it that outsiders wrote and no other record has; as one of all,
+where they select none."""
+SURENESS: dict[Selection, int] = {"named": 4, "asked": 3, "alike": 2, "listed": 1, "not": 0}
+_IDENTITY = word_set(
+    """id ids name from sender author user username login contact owner company key number email address title label
+    account iban payee recipient to path file filename repo branch sku product url host"""
+)
+"""Words in the names of fields that tell one record from another. What a record is like (its state, its folder) selects
+records too, but makes none of them a place to send something to."""
+_SHORT = 200
+"""Characters of a field by whose words an outsider's record may be found."""
+_MOST_WORDS = 2_000
+"""Characters of a field that are looked at for words of the person."""
+
+
+class Record:
+    """One record of a result."""
+
+    __slots__ = ("_identity", "_words", "fields", "of", "parent", "path")
+
+    def __init__(self, of: ResultRecords, path: tuple[str | int, ...], parent: Record | None) -> None:
+        self.of = of
+        self.path = path
+        self.parent = parent
+        self.fields: list[Field] = []
+        self._words: dict[bool, set[str]] = {}
+        self._identity: set[str] | None = None
+
+    @property
+    def identity(self) -> set[str]:
+        """The words of the fields by which the application tells records apart."""
+        if self._identity is None:
+            self._identity = {
+                word
+                for field in self.fields
+                if not field.outside and field.path and not _IDENTITY.isdisjoint(name_words(str(field.path[-1])))
+                for word in words_of(str(field.value)[:_MOST_WORDS])
+            }
+        return self._identity
+
+    def words(self, *, outside: bool) -> set[str]:
+        """The words of its fields, those that outsiders write included or not."""
+        if outside not in self._words:
+            found: set[str] = set()
+            for field in self.fields:
+                if field.outside and (not outside or len(str(field.value)) > _SHORT):
+                    continue
+                if isinstance(field.value, str):
+                    found |= words_of(field.value[:_MOST_WORDS])
+                elif isinstance(field.value, int | float) and not isinstance(field.value, bool):
+                    found.add(str(field.value))
+            self._words[outside] = found - STOP
+        return self._words[outside]
+
+
+class ResultRecords:
+    """One result, taken apart when it is first needed."""
+
+    __slots__ = ("_records", "arguments", "changes", "result", "tool")
+
+    def __init__(self, result: ToolResult, tool: str, arguments: dict[str, Any], *, changes: bool) -> None:
+        self.result = result
+        self.tool = tool
+        self.arguments = arguments
+        self.changes = changes
+        """Whether its tool has a side effect."""
+        self._records: list[Record] | None = None
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether outsiders write in it."""
+        labels: ResultLabels | None = self.result.labels
+        return self.result.untrusted or (labels is not None and bool(labels.untrusted))
+
+    def may_hold(self, value: Any) -> bool:
+        """A quick look whether a value stands in it, before it is taken apart."""
+        return _holds(json_of_text(self.result.content), value)
+
+    @property
+    def records(self) -> list[Record]:
+        """The records, those of lists before what they are in."""
+        if self._records is None:
+            self._records = list(self._taken_apart())
+        return self._records
+
+    def _taken_apart(self) -> Iterator[Record]:
+        made: dict[tuple[str | int, ...], Record] = {}
+        for field in fields_of(self.result.content, self.result.labels, untrusted=self.result.untrusted):
+            at = field.path
+            while at and not isinstance(at[-1], int):
+                at = at[:-1]
+            self._record(made, at).fields.append(field)
+        return iter(made.values())
+
+    def _record(self, made: dict[tuple[str | int, ...], Record], at: tuple[str | int, ...]) -> Record:
+        if at not in made:
+            above = at[:-1]
+            while above and not isinstance(above[-1], int):
+                above = above[:-1]
+            made[at] = Record(self, at, self._record(made, above) if at else None)
+        return made[at]
+
+    def siblings(self, record: Record) -> list[Record]:
+        """The records of the same list, itself included."""
+        if not record.path:
+            return [record]
+        head = record.path[:-1]
+        return [each for each in self.records if each.path and each.path[:-1] == head]
+
+
+def _holds(content: Any, value: Any) -> bool:
+    if isinstance(content, dict):
+        if value in content.values():
+            return True
+        return any(_holds(item, value) for item in content.values() if isinstance(item, dict | list | str))
+    if isinstance(content, list | tuple):
+        if value in content:
+            return True
+        return any(_holds(item, value) for item in content if isinstance(item, dict | list | str))
+    return content == value or (isinstance(content, str) and isinstance(value, str) and value in content)
+
+
+def field_has(field: Field, value: Any) -> bool:
+    """Whether a value stands whole in a field: as all of it, or in its text; or as the same number or moment."""
+    if type(field.value) is type(value) and field.value == value:
+        return True
+    if isinstance(value, bool) or isinstance(field.value, bool):
+        return False
+    if (number := as_number(value)) is not None:
+        return as_number(field.value) == number
+    if not isinstance(field.value, str) or not isinstance(value, str):
+        return False
+    if stands_whole(plain_form(value), plain_form(field.value)):
+        return True
+    there, here = as_moment(field.value), as_moment(value)
+    return there is not None and here is not None and there.key == here.key
+
+
+def selection_by_words(record: Record, words: TrustedWords) -> Selection:
+    """How the person's words lead to a record among the others of its list."""
+    siblings = record.of.siblings(record)
+    said = words.words
+    for outside in (False, True):
+        found = [(each, said & each.words(outside=outside)) for each in siblings]
+        if len(siblings) > 1:
+            shared = Counter(word for _, its in found for word in its)
+            found = [(each, {word for word in its if shared[word] < len(siblings)}) for each, its in found]
+        if not any(its for _, its in found):
+            continue
+        mine = next(its for each, its in found if each is record)
+        if not mine or any(mine < its for _, its in found):
+            return "not"
+        if not outside:
+            return "asked" if mine.isdisjoint(record.identity) else "named"
+        return "alike" if sum(bool(its) for _, its in found) == 1 else "not"
+    return "listed"

@@ -1,0 +1,182 @@
+"""What a run has read and heard: the words that are trusted, and the results with the fields that are not.
+
+It only keeps references while the run goes on. A call that has to be judged makes what it needs of them, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import date
+from typing import Any
+
+from handrail.core.calls import ToolResult
+from handrail.core.jsontext import JSONTextError, parse_object
+from handrail.core.messages import (
+    AssistantMessage,
+    DocumentMessage,
+    InvocationMessage,
+    Media,
+    Message,
+    ResultMessage,
+    SupervisorMessage,
+    UserMessage,
+)
+from handrail.execute.origins.private_values import PrivateValues
+from handrail.execute.origins.result_records import ResultRecords
+from handrail.execute.origins.trusted_words import TrustedWords
+from handrail.tools.effect_kinds import name_words
+from handrail.tools.registry import RegisteredTools
+from handrail.tools.tool import Tool
+
+MOST_RESULTS = 2_000
+"""Results in which values are looked for, the latest. A value of an older one has no trusted origin any more."""
+_CLOCKS = frozenset({"today", "now", "time", "date", "clock", "day"})
+
+
+class RunOrigins:
+    """The sources of one run, and of the runs that its calls begin."""
+
+    def __init__(self) -> None:
+        self._words = TrustedWords()
+        self._results: dict[str, ResultRecords] = {}
+        self._private = PrivateValues()
+        self._new: list[tuple[ToolResult, RegisteredTools]] = []
+        self._arguments: dict[str, Mapping[str, Any] | str] = {}
+        self.outside: dict[str, None] = {}
+        """What was read from outside: the names of tools, documents and other sources."""
+        self.has_private = False
+        """Whether a result has private fields."""
+        self._held: dict[tuple[str, str], ResultRecords] = {}
+        """The results of documents and other words that no call gave, by name."""
+
+    # ── what comes in ────────────────────────────────────────────────────────────────
+
+    def hear(self, message: Message, tools: RegisteredTools, *, below: bool = False) -> None:
+        """Take in a message of the conversation. In a run that a call began (`below`), a model wrote what stands for a
+        person's words."""
+        match message:
+            case UserMessage():
+                if message.source:
+                    self.outside[message.source] = None
+                elif not below:
+                    self._words.add(message.text, person=True, at=message.at)
+                elif not self.outside:
+                    self._words.add(message.text, person=False, at=message.at)
+                for part in message.content:
+                    if isinstance(part, Media):
+                        self.outside[part.name or "an attachment"] = None
+            case SupervisorMessage(text=text, at=at):
+                self._words.add(text, person=False, at=at)
+            case DocumentMessage(name=name, text=text):
+                self.outside[name] = None
+                self._held["document", name] = _read(name, text)
+            case AssistantMessage(source=source) if source:
+                self.outside[source] = None
+            case InvocationMessage(call=call):
+                self._arguments.setdefault(call.id, call.arguments)
+            case ResultMessage(result=result):
+                if result.tool_call_id not in self._results:
+                    self.settle(result, tools)
+                    if result.untrusted or (result.name not in tools and result.outcome in ("ok", "failed")):
+                        self.outside[result.name] = None  # whoever ran it, what it says was not judged here
+
+    def ask(self, call_id: str, arguments: Mapping[str, Any] | str | None) -> None:
+        """Take in what a call is made with."""
+        if arguments is not None:
+            self._arguments[call_id] = arguments
+
+    def settle(self, result: ToolResult, tools: RegisteredTools) -> None:
+        """Take in the result of a call."""
+        self._new.append((result, tools))
+        if result.labels is not None and result.labels.private:
+            self.has_private = True
+
+    def below(self, above: RunOrigins) -> RunOrigins:
+        """Join the run to the one whose call began it: what either reads, both have read."""
+        for result, tools in self._new:
+            above.settle(result, tools)
+        above._arguments.update(self._arguments)
+        above.outside.update(self.outside)
+        return above
+
+    def arguments_of(self, call_id: str) -> dict[str, Any]:
+        """What a call was made with, as far as that can be read."""
+        return _object(self._arguments.get(call_id))
+
+    # ── what is made of it ───────────────────────────────────────────────────────────
+
+    @property
+    def words(self) -> TrustedWords:
+        """The trusted words."""
+        self._take_in()
+        self._words.read()
+        return self._words
+
+    @property
+    def private(self) -> PrivateValues:
+        """The private values."""
+        self._take_in()
+        return self._private
+
+    def results(self) -> list[ResultRecords]:
+        """The results, the latest first."""
+        self._take_in()
+        return list(reversed(self._results.values()))
+
+    def holding(self, value: Any) -> Iterator[ResultRecords]:
+        """The results in which a value seems to stand, the latest first."""
+        return (each for each in [*self.results(), *self._held.values()] if each.may_hold(value))
+
+    def _take_in(self) -> None:
+        if not self._new:
+            return
+        new, self._new = self._new, []
+        for result, tools in new:
+            tool = _tool(tools, result.name)
+            known = ResultRecords(
+                result,
+                result.name if tool is None else tool.scoped_name,
+                self.arguments_of(result.tool_call_id),
+                changes=tool is not None and not tool.reads,
+            )
+            labels = result.labels
+            if labels is not None and labels.private:
+                for record in known.records:
+                    for field in record.fields:
+                        if field.private:
+                            self._private.add(record, field)
+            if not known.is_mixed and not _CLOCKS.isdisjoint(name_words(result.name)):
+                self._read_clock(known)
+            self._results[result.tool_call_id] = known
+        for old in list(self._results)[: max(0, len(self._results) - MOST_RESULTS)]:
+            del self._results[old]
+
+    def _read_clock(self, known: ResultRecords) -> None:
+        from handrail.execute.origins.written_dates import WrittenDates
+
+        told = WrittenDates()
+        for record in known.records:
+            for field in record.fields:
+                if isinstance(field.value, str) and len(field.value) <= 200:
+                    told.read(field.value, ())
+        days: set[date] = told.days
+        if len(days) == 1:
+            self._words.written_on(days.pop())
+
+
+def _read(name: str, text: str) -> ResultRecords:
+    result = ToolResult(name, name, text, untrusted=True)
+    return ResultRecords(result, name, {}, changes=False)
+
+
+def _tool(tools: RegisteredTools, name: str) -> Tool | None:
+    return tools.find(name) if name in tools else None
+
+
+def _object(arguments: Mapping[str, Any] | str | None) -> dict[str, Any]:
+    if isinstance(arguments, str):
+        try:
+            return parse_object(arguments) if arguments.strip() else {}
+        except JSONTextError:
+            return {}
+    return {} if arguments is None else dict(arguments)

@@ -1,0 +1,254 @@
+"""What a person and the program said in a run, and whether a value stands in it.
+
+A value counts as said only if it stands there whole: not as a part of a longer word, address, number or time. Nothing
+is decoded and no letter is taken for another that looks like it, so that what an outsider writes in any encoding is
+never taken for the person's word.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from functools import lru_cache
+
+from handrail.execute.origins.word_sets import word_set
+from handrail.execute.origins.written_dates import Moment, WrittenDates, as_moment
+from handrail.execute.origins.written_numbers import WrittenNumbers, as_number
+
+MOST = 400_000
+"""Characters of trusted words that are kept, the latest; what is dropped is no origin any more."""
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?")
+_JOINING = ".-_@/:+%~#=&'\\"
+_CASED = re.compile(r"[^\W\d_]+(?:[\s'’.-]+[^\W\d_]+)*\.?|[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+_CURRENCIES = {"€": "eur", "euro": "eur", "euros": "eur", "$": "usd", "dollar": "usd", "dollars": "usd",
+               "£": "gbp", "pound": "gbp", "pounds": "gbp", "franken": "chf", "francs": "chf",
+               "¥": "jpy", "yen": "jpy"}  # fmt: skip
+_PARTS = re.compile(r"[\s_,;()\-]+")
+_UNIVERSAL = word_set(
+    "all every each everyone everybody everything both whole entire alle allen jede jeden jedes sämtliche beide"
+)
+STOP = word_set(
+    """the a an and or of to in on at for from with by is are was be it its this that these those my me mine your
+    you our we us his her him their them they i he she as if not no do does did done have has had can could
+    will would should may might must shall please about into out up down over under again then than so but what
+    which who whom when where why how there here any some new last latest first next one two get got make let
+    mail mails email emails message messages file files der die das den dem des ein eine einen einem einer und
+    oder von zu im am an auf für mit bei ist sind war es mein meine meinen ich du wir ihr sie er nicht bitte
+    alle all date time name list item items send read http https www com org net"""
+)
+
+
+@lru_cache(4096)
+def stem(word: str) -> str:
+    """A word without the endings that people add to it."""
+    word = re.sub(r"['’]s?$", "", word.casefold())
+    for ending in ("ies", "ing", "ers", "er", "es", "ed", "en", "s", "e"):
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word[: -len(ending)] + ("y" if ending == "ies" else "")
+    return word
+
+
+def words_of(text: str) -> set[str]:
+    """The words of a text, in small letters."""
+    return {re.sub(r"['’]s$", "", word.casefold()) for word in _WORD.findall(text)}
+
+
+class TrustedWords:
+    """The words of the person and of the program. They are read when they are first needed."""
+
+    __slots__ = ("_dates", "_days", "_flat", "_folded", "_numbers", "_said", "_stems", "_times", "_unread", "_words")
+
+    def __init__(self) -> None:
+        self._said: list[tuple[str, bool]] = []
+        """Each text, and whether a person said it."""
+        self._unread: list[tuple[str, bool]] = []
+        self._times: list[int] = []
+        self._words: set[str] = set()
+        """Of the person alone."""
+        self._stems: set[str] = set()
+        self._numbers = WrittenNumbers()
+        self._dates = WrittenDates()
+        self._days: set[date] = set()
+        """On which a text may have been written."""
+        self._flat: str = ""
+        self._folded: str = ""
+
+    def add(self, text: str, *, person: bool, at: int = 0) -> None:
+        """Take in a text. Of very long ones only the end counts."""
+        self._unread.append((text[-MOST:], person))
+        if at > 0:
+            self._times.append(at)
+
+    def written_on(self, day: date) -> None:
+        """Let a text without a date mean this day by `today`."""
+        self._days.add(day)
+        self._numbers, self._dates = WrittenNumbers(), WrittenDates()
+        self._unread, self._said = [*self._said, *self._unread], []
+
+    @property
+    def has_person(self) -> bool:
+        """Whether a person's words are known at all."""
+        return any(person for _, person in (*self._said, *self._unread))
+
+    def read(self) -> None:
+        """Take in what was said since this was last asked."""
+        if not self._unread:
+            return
+        new, self._unread = self._unread, []
+        self._days.update(datetime.fromtimestamp(at / 1000, UTC).date() for at in self._times)
+        self._times.clear()
+        for text, person in new:
+            plain = WrittenDates()
+            if not person:
+                plain.read(text, self._days)
+                self._days |= {day for day in plain.days if len(plain.days) <= 4 and "today" in text.lower()}
+        for text, person in new:
+            rest = self._dates.read(text, self._days)
+            self._numbers.read(rest)
+            if person:
+                self._words |= words_of(text)
+            self._said.append((text, person))
+        self._stems = {stem(word) for word in self._words}
+        self._flat = "\n".join(plain_form(text) for text, _ in self._said)[-MOST:]
+        self._folded = self._flat.casefold()
+
+    @property
+    def words(self) -> set[str]:
+        """Every word that the person said, in small letters."""
+        return self._words
+
+    @property
+    def is_universal(self) -> bool:
+        """Whether the person speaks of all of something."""
+        return not _UNIVERSAL.isdisjoint(self._words)
+
+    def has_stem_of(self, words: frozenset[str] | set[str]) -> bool:
+        """Whether the person said one of these words, in some form."""
+        return any(word in self._words or stem(word) in self._stems for word in words)
+
+    # ── one value ────────────────────────────────────────────────────────────────────
+
+    def has(self, value: object, *, amount: bool = False, scale: int = 1, place: bool = False) -> bool:
+        """Whether a value was said, whole.
+
+        Args:
+            value: Text or a number.
+            amount: A number that was said as a time is none.
+            scale: How many of the argument's units make one, as 100 cents.
+            place: It names where something goes; then its parts do not count, if they were said apart.
+        """
+        number = as_number(value)
+        if number is not None and not (isinstance(value, str) and len(value) > 15):
+            return self._numbers.has(number, amount=amount) or (
+                scale > 1 and self._numbers.has(number / Decimal(scale), amount=True)
+            )
+        if not isinstance(value, str):
+            return False
+        text = plain_form(value)
+        if self._has_text(text):
+            return True
+        if not place and self._has_parts(text):
+            return True
+        return len(text) >= 8 and any(map(str.isdigit, text)) and self._has_grouped(text)
+
+    def has_moment(self, moment: Moment) -> bool:
+        """Whether a day and a time of day were said, in any notation."""
+        day = moment.day is None or moment.day in self._dates.days
+        if not day and not self._dates.days and moment.minutes is not None:
+            day = moment.day in self._days and moment.minutes in self._dates.minutes  # `at 3 pm` is today
+        time = moment.minutes is None or moment.minutes in self._dates.minutes
+        if not time and moment.day is not None and moment.minutes in (0, 1439):
+            time = True  # a whole day
+        return day and time
+
+    def has_end(self, start: Moment, end: Moment) -> bool:
+        """Whether what begins at a moment that was said may end at this one: after the time that was said, or after a
+        usual one if none was."""
+        length = end.minutes_after(start)
+        return length is not None and (length in self._dates.durations if self._dates.durations else length in _USUAL)
+
+    def has_duration(self, minutes: Decimal) -> bool:
+        """Whether a time of so many minutes was said; without a word on it, a usual one counts."""
+        known: set[int] | frozenset[int] = self._dates.durations or _USUAL
+        return minutes in known
+
+    def _has_text(self, text: str) -> bool:
+        if not text:
+            return False
+        if stands_whole(text, self._flat):
+            return True
+        return bool(_CASED.fullmatch(text)) and _is_ordinary(text) and stands_whole(text.casefold(), self._folded)
+
+    def _has_parts(self, text: str) -> bool:
+        """Whether every word and number of a short text was said by the person."""
+        if len(text) > 200 or re.search(r"[@/\\:.%]", re.sub(r"(?<=\d)\.(?=\d)", "", text)):
+            return False
+        parts = [part for part in _PARTS.split(text) if part]
+        if not parts or len(parts) > 12:
+            return False
+        return all(self._has_part(part) for part in parts)
+
+    def _has_part(self, part: str) -> bool:
+        if (number := as_number(part)) is not None:
+            return self._numbers.has(number, amount=False)
+        folded = re.sub(r"['’]s$", "", part.casefold())
+        if folded in self._words:
+            return True
+        money = _CURRENCIES.get(folded, folded)
+        if money in _CURRENCIES.values():
+            return any(sign in self._folded for sign, code in (*_CURRENCIES.items(), (money, money)) if code == money)
+        return False
+
+    def _has_grouped(self, text: str) -> bool:
+        """Whether it was said in groups, as people write card numbers."""
+        bare = re.sub(r"[\s.\-]", "", text)
+        if not bare.isalnum() or len(bare) > 64:
+            return False
+        pattern = r"(?<![\w])" + r"[ \-.\u00a0]?".join(map(re.escape, bare)) + r"(?![\w])"
+        return re.search(pattern, self._flat) is not None
+
+
+_USUAL = frozenset({15, 30, 45, 60, 90, 120})
+
+
+def plain_form(text: str) -> str:
+    """A text with its spaces as one, and its accents in one spelling. Nothing else is changed."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", text)
+    return " ".join(text.split())
+
+
+def stands_whole(value: str, text: str) -> bool:
+    """Whether a value stands in a text, and not as a part of something longer."""
+    at = text.find(value)
+    while at >= 0:
+        if _is_whole(text, at, at + len(value)):
+            return True
+        at = text.find(value, at + 1)
+    return False
+
+
+def _is_whole(text: str, start: int, end: int) -> bool:
+    first, last = text[start], text[end - 1]
+    if start and _joins(text[start - 1], text[start - 2] if start > 1 else " ", first):
+        return False
+    return end == len(text) or not _joins(text[end], text[end + 1] if end + 1 < len(text) else " ", last)
+
+
+def _joins(beside: str, beyond: str, edge: str) -> bool:
+    """Whether a letter beside a value makes it a part of something longer."""
+    if beside.isalnum() or beside == "_" or unicodedata.category(beside) in ("Mn", "Me", "Mc", "Cf"):
+        return edge.isalnum() or edge == "_" or edge in _JOINING or unicodedata.category(beside) in ("Mn", "Me", "Cf")
+    if beside in "'’" and edge.isalnum():
+        return False
+    return beside in _JOINING and (beyond.isalnum() or beyond in "/\\_~")
+
+
+def _is_ordinary(text: str) -> bool:
+    """Whether its capitals are those of names and beginnings: then they make no difference."""
+    return all(word.islower() or word.isupper() or word.istitle() for word in re.findall(r"[^\W\d_]+", text))
+
+
+__all__ = ["STOP", "TrustedWords", "as_moment", "plain_form", "stands_whole", "stem", "words_of"]

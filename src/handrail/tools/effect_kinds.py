@@ -1,0 +1,124 @@
+"""What kind of thing a tool does, by the verbs in its name, and which kinds a person's words ask for.
+
+A table of ordinary verbs, English and German. A verb that is not in it stands for itself.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+_KINDS: dict[str, str] = {
+    "send": """send sends sending sent mail email e-mail write writes text message tell tells inform notify let forward
+        answer reply respond dispatch deliver submit contact remind ask ping share post invite confirm thank
+        congratulate
+        schicke schick schicken sende senden schreib schreibe schreiben antworte antworten teile informiere leite sag
+        sage
+        erinnere frag frage lade""",
+    "reply": "reply replies respond answer answers react write tell let send confirm antworte antworten beantworte",
+    "forward": "forward forwards relay redirect pass send share leite weiterleiten weiter",
+    "pay": """pay pays paid payment transfer transfers wire remit settle refund reimburse donate send tip topup top
+        zahle zahlen bezahle bezahlen überweise überweisen überweis erstatte spende""",
+    "refund": "refund refunds reimburse return money-back erstatte erstatten",
+    "buy": """buy buys order orders purchase purchases checkout check-out get reorder add cart book subscribe kaufe kauf
+        kaufen bestelle bestell bestellen""",
+    "cart": "cart basket add put buy order purchase take remove warenkorb lege bestelle kaufe",
+    "delete": """delete deletes remove removes erase trash drop purge discard wipe clear clean unlink rid cancel delist
+        lösche lösch löschen entferne entfernen""",
+    "cancel": """cancel cancels cancelled call-off abort stop unsubscribe delete remove decline storniere storno sage
+        ab absagen""",
+    "create": """create creates make makes add adds new open opens file start draft schedule schedules book books
+        plan set
+        write register log put insert generate build enter record report save store note erstelle erstellen lege anlegen
+        mach mache füge trage eintragen plane vereinbare buche notiere speichere""",
+    "update": """update updates change changes edit edits modify set sets rename move moves reschedule postpone
+        adjust fix
+        correct rewrite replace increase decrease raise lower mark assign extend shift push swap turn complete finish
+        ändere ändern verschiebe verschieben aktualisiere setze umbenennen korrigiere""",
+    "move": """move moves archive file put transfer relocate rename reschedule shift sort verschiebe verschieben
+        archiviere""",
+    "archive": "archive archives file move clean tidy archiviere archivieren",
+    "mark": "mark marks flag star label tag set read unread done complete markiere markieren",
+    "label": "label labels tag tags mark flag categorise categorize add markiere",
+    "assign": "assign assigns give hand reassign delegate weise zuweisen",
+    "close": "close closes resolve shut finish end done schließe schließen",
+    "open": "open opens reopen create file start öffne öffnen",
+    "merge": "merge merges land integrate accept führe zusammenführen",
+    "approve": "approve approves accept allow lgtm confirm genehmige genehmigen",
+    "comment": "comment comments reply answer write post say note respond add leave kommentiere kommentieren",
+    "review": "review reviews rate comment approve bewerte",
+    "post": "post posts publish share tweet announce write send comment say tell let veröffentliche poste teile",
+    "publish": "publish publishes release post announce deploy share veröffentliche",
+    "share": "share shares invite give grant send teile teilen",
+    "grant": "grant grants give allow permit share invite add promote access rights gib",
+    "revoke": "revoke revokes remove withdraw take unshare entziehe",
+    "invite": "invite invites add ask bring attend lade einladen",
+    "accept": "accept accepts approve confirm agree take annehmen",
+    "decline": "decline declines reject refuse deny turn ablehnen",
+    "run": "run runs execute start launch trigger test tests build call starte führe ausführen",
+    "deploy": "deploy deploys release ship publish roll rollout",
+    "write": """write writes save saves store put create update append record note add edit export draft summarise
+        summarize
+        copy schreib schreibe schreiben speichere""",
+    "commit": "commit commits push save check-in change fix update",
+    "push": "push pushes upload commit publish",
+    "upload": "upload uploads put send attach store save lade hochladen",
+    "download": "download downloads fetch get save lade herunterladen",
+    "copy": "copy copies duplicate clone backup kopiere",
+    "rename": "rename renames call name move umbenennen",
+    "subscribe": "subscribe subscribes sign follow join abonniere",
+    "unsubscribe": "unsubscribe unsubscribes leave stop cancel abmelden",
+    "block": "block blocks ban mute blockiere",
+    "reset": "reset resets restore restart",
+    "return": "return returns send give refund zurückgeben",
+    "reserve": "reserve reserves book reservation reserviere buche",
+    "snooze": "snooze later remind postpone",
+}
+_SAME: dict[str, str] = {
+    "email": "send", "mail": "send", "message": "send", "notify": "send", "dm": "send", "sms": "send", "tell": "send",
+    "respond": "reply", "answer": "reply", "transfer": "pay", "wire": "pay", "payment": "pay", "pay": "pay",
+    "purchase": "buy", "order": "buy", "checkout": "buy", "book": "reserve", "remove": "delete", "erase": "delete",
+    "trash": "delete", "drop": "delete", "purge": "delete", "clear": "delete", "unlink": "delete", "add": "create",
+    "new": "create", "insert": "create", "register": "create", "schedule": "create",
+    "draft": "create", "edit": "update", "modify": "update", "change": "update", "set": "update", "patch": "update",
+    "reschedule": "update", "put": "write", "save": "write", "store": "write", "append": "write", "tag": "label",
+    "flag": "mark", "star": "mark", "resolve": "close", "reopen": "open", "tweet": "post", "release": "publish",
+    "execute": "run", "exec": "run", "shell": "run", "bash": "run", "command": "run", "reject": "decline",
+    "deny": "decline", "allow": "grant", "permit": "grant", "rate": "review", "clone": "copy", "confirm": "accept",
+    "disable": "update", "enable": "update", "basket": "cart", "reimburse": "refund",
+    "ban": "block", "reserve": "reserve",
+}  # fmt: skip
+STRICT = frozenset({"pay", "refund", "buy", "delete", "cancel", "grant", "share", "publish", "deploy", "run", "invite"})
+"""What cannot be taken back, or lets others in: its object must be one that the person's words select."""
+UNMAKING = frozenset({"delete", "cancel", "close", "revoke", "block", "unsubscribe", "move", "archive", "mark", "open"})
+"""Where a title does not say what is written, but what it is done to."""
+_WEAK = frozenset({"make", "do", "add", "create", "place", "submit", "perform", "issue", "put", "set", "new"})
+"""Verbs that another word of the name tells more of: `add_label` labels, `make_payment` pays."""
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_ASKED = {kind: frozenset(words.split()) for kind, words in _KINDS.items()}
+_NOUNS = frozenset({"mail", "email", "message", "payment", "order", "comment", "review", "label", "tag", "command"})
+"""Words of names that are verbs only where no other verb stands beside them, as in `delete_mail`."""
+
+
+def name_words(name: str) -> tuple[str, ...]:
+    """The words of a name in snake, kebab or camel case, in small letters."""
+    return tuple(word.lower() for word in _WORD.findall(name))
+
+
+@lru_cache(2048)
+def effect_kind(name: str) -> str:
+    """The kind of effect that a name tells of; the first word of the name if it is none of the table."""
+    words = name_words(name)
+    found = [word for word in words if word in _KINDS or word in _SAME]
+    strong = [word for word in found if word not in _WEAK]
+    verbs = [word for word in strong if word not in _NOUNS] or strong or found
+    if not verbs:
+        return words[0] if words else name
+    return _SAME.get(verbs[0], verbs[0])
+
+
+def words_that_ask(name: str) -> frozenset[str]:
+    """The words by which people ask for what a tool of this name does."""
+    kind = effect_kind(name)
+    first = next((word for word in name_words(name) if _SAME.get(word, word) == kind), kind)
+    return _ASKED.get(kind, frozenset()) | _ASKED.get(first, frozenset()) | {kind, first}

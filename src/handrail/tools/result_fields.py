@@ -1,0 +1,120 @@
+"""The fields of a result, and what is declared about each: who writes it, and whether it may leave.
+
+A label is a path, as `comments[].text`. That a field is untrusted or private holds wherever its path ends so, and for
+everything below it: to say it once too often is safe. That a field is the application's own holds at the top of a
+result and of the items of its lists only: what an outsider wrote may be nested and have fields of any name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from handrail.core.calls import ResultLabels
+from handrail.core.errors import InvalidDefinition
+
+ITEM = "[]"
+_LABEL = re.compile(r"(?:\[\])*[^.\[\]]+(?:\[\])*(?:\.[^.\[\]]+(?:\[\])*)*|(?:\[\])+")
+_WHOLE = ResultLabels(untrusted=True)
+_MOST_DIGITS = 4_000_000
+"""Characters of a text that is looked at as JSON."""
+
+
+class Field(msgspec.Struct, frozen=True):
+    """One value of a result that is no object and no list."""
+
+    path: tuple[str | int, ...]
+    value: Any
+    outside: bool
+    private: bool
+
+    @property
+    def words(self) -> str:
+        """The path as people write it."""
+        return path_words(self.path)
+
+
+def path_words(path: tuple[str | int, ...]) -> str:
+    """A path as people write it, as `comments[2].text`."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
+
+
+@lru_cache(4096)
+def field_steps(label: str) -> tuple[str, ...]:
+    """The steps of a label: the names of fields, and `[]` for the items of a list.
+
+    Raises:
+        InvalidDefinition: It is no path.
+    """
+    if not isinstance(label, str) or not _LABEL.fullmatch(label):
+        raise InvalidDefinition(f"{label!r} names no field of a result; write it as 'body' or 'comments[].text'")
+    return tuple(step for part in label.split(".") for step in re.findall(r"\[\]|[^\[\]]+", part))
+
+
+def json_of_text(content: Any) -> Any:
+    """The value that a result holds, where it is JSON in a text, as those of many servers are."""
+    if isinstance(content, str) and content[:1] in "{[" and content and len(content) <= _MOST_DIGITS:
+        try:
+            return msgspec.json.decode(content)
+        except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+            return content
+    return content
+
+
+def fields_of(content: Any, labels: ResultLabels | None, *, untrusted: bool) -> Iterator[Field]:
+    """Every value in a result. `untrusted` is what the result itself says, where its tool declares nothing."""
+    declared = labels or (_WHOLE if untrusted else ResultLabels())
+    content = json_of_text(content)
+    whole = declared.untrusted is True or (untrusted and not declared.untrusted)
+    private = False
+    if not isinstance(content, dict | list):  # of a text that was cut, nobody can tell the fields
+        whole = whole or bool(declared.untrusted)
+        private = bool(declared.private)
+    known = _Labels(
+        whole,
+        tuple(map(field_steps, declared.untrusted)) if isinstance(declared.untrusted, tuple) else (),
+        tuple(map(field_steps, declared.private)),
+        tuple(map(field_steps, declared.own)),
+    )
+    yield from _fields(content, (), (), known, known.whole, private, False)
+
+
+class _Labels(msgspec.Struct, frozen=True):
+    whole: bool
+    untrusted: tuple[tuple[str, ...], ...]
+    private: tuple[tuple[str, ...], ...]
+    own: tuple[tuple[str, ...], ...]
+
+
+def _fields(
+    value: Any,
+    path: tuple[str | int, ...],
+    steps: tuple[str, ...],
+    labels: _Labels,
+    outside: bool,
+    private: bool,
+    own: bool,
+) -> Iterator[Field]:
+    if steps:
+        outside = outside or any(steps[-len(label) :] == label for label in labels.untrusted)
+        private = private or any(steps[-len(label) :] == label for label in labels.private)
+        own = own or any(_is_at_top(steps, label) for label in labels.own)
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _fields(item, (*path, key), (*steps, key), labels, outside, private, own)
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from _fields(item, (*path, index), (*steps, ITEM), labels, outside, private, own)
+    else:
+        yield Field(path, value, outside and not own, private)
+
+
+def _is_at_top(steps: tuple[str, ...], label: tuple[str, ...]) -> bool:
+    here = steps[1:] if steps[0] == ITEM else steps
+    if here == label:
+        return True
+    return len(label) == 1 and len(here) == 3 and here[1] == ITEM and here[2] == label[0]
