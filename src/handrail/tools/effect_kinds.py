@@ -15,12 +15,14 @@ _KINDS: dict[str, str] = {
         schicke schick schicken sende senden schreib schreibe schreiben antworte antworten teile informiere leite sag
         sage
         erinnere frag frage lade""",
-    "reply": "reply replies respond answer answers react write tell let send confirm antworte antworten beantworte",
+    "reply": """thank thanks get mail write accept decline agree ask reply replies respond answer answers react write
+        tell let send confirm antworte antworten beantworte""",
     "forward": "forward forwards relay redirect pass send share leite weiterleiten weiter",
     "pay": """pay pays paid payment transfer transfers wire remit settle refund reimburse donate send tip topup top
         zahle zahlen bezahle bezahlen überweise überweisen überweis erstatte spende""",
-    "refund": "refund refunds reimburse return money-back erstatte erstatten",
-    "buy": """buy buys order orders purchase purchases checkout check-out get reorder add cart book subscribe kaufe kauf
+    "refund": "give pay back refund refunds reimburse return money-back erstatte erstatten",
+    "buy": """reorder buy buys order orders purchase purchases checkout check-out get reorder add cart book subscribe
+        kaufe kauf
         kaufen bestelle bestell bestellen""",
     "cart": "cart basket add put buy order purchase take remove warenkorb lege bestelle kaufe",
     "delete": """delete deletes remove removes erase trash drop purge discard wipe clear clean unlink rid cancel delist
@@ -31,7 +33,8 @@ _KINDS: dict[str, str] = {
         plan set
         write register log put insert generate build enter record report save store note erstelle erstellen lege anlegen
         mach mache füge trage eintragen plane vereinbare buche notiere speichere""",
-    "update": """update updates change changes edit edits modify set sets rename move moves reschedule postpone
+    "update": """go give correct new update updates change changes edit edits modify set sets rename move moves
+        reschedule postpone
         adjust fix
         correct rewrite replace increase decrease raise lower mark assign extend shift push swap turn complete finish
         ändere ändern verschiebe verschieben aktualisiere setze umbenennen korrigiere""",
@@ -45,19 +48,21 @@ _KINDS: dict[str, str] = {
     "open": "open opens reopen create file start öffne öffnen",
     "merge": "merge merges land integrate accept führe zusammenführen",
     "approve": "approve approves accept allow lgtm confirm genehmige genehmigen",
-    "comment": "comment comments reply answer write post say note respond add leave kommentiere kommentieren",
-    "review": "review reviews rate comment approve bewerte",
-    "post": "post posts publish share tweet announce write send comment say tell let veröffentliche poste teile",
-    "publish": "publish publishes release post announce deploy share veröffentliche",
+    "comment": """tell thank ask answers inform mention comment comments reply answer write post say note respond add
+        leave kommentiere kommentieren""",
+    "review": "thank answer review reviews rate comment approve bewerte",
+    "post": "put post posts publish share tweet announce write send comment say tell let veröffentliche poste teile",
+    "publish": "put post publish publishes release post announce deploy share veröffentliche",
     "share": "share shares invite give grant send teile teilen",
     "grant": "grant grants give allow permit share invite add promote access rights gib",
     "revoke": "revoke revokes remove withdraw take unshare entziehe",
     "invite": "invite invites add ask bring attend lade einladen",
     "accept": "accept accepts approve confirm agree take annehmen",
     "decline": "decline declines reject refuse deny turn ablehnen",
-    "run": "run runs execute start launch trigger test tests build call starte führe ausführen",
+    "run": "again rerun repeat run runs execute start launch trigger test tests build call starte führe ausführen",
     "deploy": "deploy deploys release ship publish roll rollout",
-    "write": """write writes save saves store put create update append record note add edit export draft summarise
+    "write": """correct fix repair set make pin change replace rename implement translate convert move bump write
+        writes save saves store put create update append record note add edit export draft summarise
         summarize
         copy schreib schreibe schreiben speichere""",
     "commit": "commit commits push save check-in change fix update",
@@ -85,7 +90,7 @@ _SAME: dict[str, str] = {
     "flag": "mark", "star": "mark", "resolve": "close", "reopen": "open", "tweet": "post", "release": "publish",
     "execute": "run", "exec": "run", "shell": "run", "bash": "run", "command": "run", "reject": "decline",
     "deny": "decline", "allow": "grant", "permit": "grant", "rate": "review", "clone": "copy", "confirm": "accept",
-    "disable": "update", "enable": "update", "basket": "cart", "reimburse": "refund",
+    "start": "run", "reorder": "buy", "disable": "update", "enable": "update", "basket": "cart", "reimburse": "refund",
     "ban": "block", "reserve": "reserve",
 }  # fmt: skip
 STRICT = frozenset({"pay", "refund", "buy", "delete", "cancel", "grant", "share", "publish", "deploy", "run", "invite"})
@@ -111,14 +116,25 @@ def effect_kind(name: str) -> str:
     words = name_words(name)
     found = [word for word in words if word in _KINDS or word in _SAME]
     strong = [word for word in found if word not in _WEAK]
-    verbs = [word for word in strong if word not in _NOUNS] or strong or found
-    if not verbs:
-        return words[0] if words else name
-    return _SAME.get(verbs[0], verbs[0])
+    verbs = [word for word in strong if word not in _NOUNS]
+    if not verbs and words and words[0] not in found and words[0] not in _WEAK:
+        return words[0]  # a verb of its own, as in `ship_order`
+    kinds = [_SAME.get(word, word) for word in verbs or strong or found or words[:1]] or [name]
+    strict = [kind for kind in kinds if kind in STRICT]
+    return strict[0] if strict and kinds[0] not in UNMAKING else kinds[0]
+
+
+def nouns_of(name: str) -> set[str]:
+    """What a name speaks of, besides what is done to it."""
+    return {word for word in name_words(name)[1:] if len(word) > 2 and word not in _WEAK}
 
 
 def words_that_ask(name: str) -> frozenset[str]:
     """The words by which people ask for what a tool of this name does."""
     kind = effect_kind(name)
+    if kind not in UNMAKING and kind in STRICT:
+        also = {_SAME.get(word, word) for word in name_words(name) if word in _KINDS or word in _SAME}
+        also = also - UNMAKING - {"update", "create"} if kind not in also else also - UNMAKING - {"update"}
+        return frozenset({kind}).union(*(_ASKED.get(each, frozenset()) for each in {kind, *also}))
     first = next((word for word in name_words(name) if _SAME.get(word, word) == kind), kind)
     return _ASKED.get(kind, frozenset()) | _ASKED.get(first, frozenset()) | {kind, first}

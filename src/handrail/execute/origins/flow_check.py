@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -21,13 +21,13 @@ from handrail.execute.origins.result_records import (
     selection_by_words,
 )
 from handrail.execute.origins.run_origins import RunOrigins
-from handrail.execute.origins.trusted_words import STOP, plain_form
-from handrail.execute.origins.urls import url_parts
+from handrail.execute.origins.trusted_words import STOP, plain_form, stems_of
+from handrail.execute.origins.urls import addresses_in, url_parts
 from handrail.execute.origins.word_sets import word_set
 from handrail.execute.origins.written_dates import Moment, as_moment
 from handrail.execute.origins.written_numbers import as_number
 from handrail.tools.argument_roles import ArgumentRole, argument_role
-from handrail.tools.effect_kinds import STRICT, effect_kind, name_words, words_that_ask
+from handrail.tools.effect_kinds import STRICT, UNMAKING, effect_kind, name_words, nouns_of, words_that_ask
 from handrail.tools.result_fields import Field, path_words
 from handrail.tools.tool import Tool
 
@@ -167,6 +167,7 @@ class _FlowCheck:
             if leaf.role == "carries":
                 origins = self._content_origins(leaf.value)
                 found.append(ArgumentOrigin(leaf.pointer, "carries", not _is_outside(origins), origins))
+                untrusted.extend(self._untrusted_addresses(leaf))
                 continue
             origin = self._trusted_origin(leaf)
             if origin is not None:
@@ -176,6 +177,19 @@ class _FlowCheck:
                 found.append(ArgumentOrigin(leaf.pointer, "directs", False, origins))
                 untrusted.append((leaf, origins))
         return tuple(found), untrusted
+
+    def _untrusted_addresses(self, leaf: _Leaf) -> Iterator[tuple[_Leaf, tuple[Origin, ...]]]:
+        """Content directs too where it has an address to go to or to pay to: each needs an origin as an argument
+        does, or to stand in what the person named."""
+        if not isinstance(leaf.value, str):
+            return
+        for address in dict.fromkeys(addresses_in(leaf.value)):
+            part = replace(leaf, value=address)
+            if self._trusted_origin(part) is None and not self._is_in_named(address):
+                yield part, self._places_of(address) or (Origin("model"),)
+
+    def _is_in_named(self, value: str) -> bool:
+        return any(self._selection(record, 0) == "named" for record, _ in self._found(value))
 
     def _trusted_origin(self, leaf: _Leaf) -> Origin | None:
         value = leaf.value
@@ -232,7 +246,11 @@ class _FlowCheck:
         """The trusted field of a record that the person's words select, if the value is one."""
         best: tuple[int, Origin] | None = None
         for record, field in self._found(leaf.value):
+            if record.of.is_echo(field):
+                continue
             if field.outside:
+                if self._is_found_by_search(leaf, record, field):
+                    return Origin("outside", record.of.tool, record.of.result.tool_call_id, field.words)
                 continue
             selection = self._selection(record, 0)
             if self._counts(selection, record, leaf):
@@ -252,6 +270,13 @@ class _FlowCheck:
                 for field in record.fields:
                     if field_has(field, value):
                         yield record, field
+
+    def _is_found_by_search(self, leaf: _Leaf, record: Record, field: Field) -> bool:
+        """Whether a read asks for a whole address that a search for the person's words has found: it tells nobody
+        anything that they did not write themselves."""
+        if not self._tool.reads or field.value != leaf.value or "://" not in str(leaf.value):
+            return False
+        return record.of.sends_out and self._asked(record.of, 1) is not None
 
     def _counts(self, selection: Selection, record: Record, leaf: _Leaf) -> bool:
         """Whether a record that is so selected may say what a call does."""
@@ -305,7 +330,9 @@ class _FlowCheck:
                 continue
             name = pointer.rpartition("/")[2]
             leaf = _Leaf(pointer, name, value, "directs", {}, False)
-            how: Selection = "named" if self._is_said(leaf) else self._selection_of_value(value, depth + 1)
+            how: Selection = (
+                "named" if self._is_said(leaf) or self._is_topic(value) else self._selection_of_value(value, depth + 1)
+            )
             if how == "not":
                 if isinstance(value, int) and name_words(name)[-1:] != ("id",):
                     continue  # how many, or which page
@@ -314,10 +341,16 @@ class _FlowCheck:
                 least = how
         return least
 
+    def _is_topic(self, value: Any) -> bool:
+        """Whether all words of what was searched for were said, in some form."""
+        if not isinstance(value, str) or not re.fullmatch(r"[\w\s'’-]{2,200}", value):
+            return False
+        return stems_of(value) <= self._words.naming and bool(stems_of(value))
+
     def _selection_of_value(self, value: Any, depth: int) -> Selection:
         best: Selection = "not"
         for record, field in self._found(value):
-            if not field.outside:
+            if not field.outside and not record.of.is_echo(field):
                 how = self._selection(record, depth)
                 if SURENESS[how] > SURENESS[best]:
                     best = how
@@ -345,7 +378,16 @@ class _FlowCheck:
     @property
     def is_asked_for(self) -> bool:
         """Whether the person's words ask for what the tool does."""
-        return self._words.has_person and self._words.has_stem_of(words_that_ask(self._tool.name))
+        if not self._words.has_person:
+            return False
+        if self._words.has_stem_of(words_that_ask(self._tool.name)):
+            return True
+        if self._kind in STRICT or self._kind in UNMAKING:
+            return False
+        if self._words.has_stem_of({word for word in nouns_of(self._tool.name) if word not in STOP}):
+            return True
+        chosen = (leaf.value for leaf in self._leaves if "enum" in leaf.schema and isinstance(leaf.value, str))
+        return any(self._words.has(value) for value in chosen)
 
     # ── private values ───────────────────────────────────────────────────────────────
 
@@ -356,7 +398,11 @@ class _FlowCheck:
             return None
         if private.is_full or self._too_much:
             return "there is more private data in this run than can be compared with what leaves"
-        texts = [leaf.value if isinstance(leaf.value, str) else str(leaf.value) for leaf in self._leaves]
+        texts = [
+            leaf.value if isinstance(leaf.value, str) else str(leaf.value)
+            for leaf in self._leaves
+            if leaf.role == "carries" or self._trusted_origin(leaf) is None
+        ]
         for record, field in private.in_text(texts):
             if not self._is_wanted(record, field):
                 of = f"{field.words!r} in the result of {record.of.tool}" if field.path else f"{record.of.tool}"
@@ -369,6 +415,8 @@ class _FlowCheck:
             return True
         names = {word for step in field.path if isinstance(step, str) for word in name_words(step)}
         names |= {word for word in name_words(record.of.tool) if word not in ("get", "read", "list", "find", "fetch")}
+        if record.of.arguments and self._asked(record.of, 0) == "named":
+            return True
         if not self._words.has_stem_of({word for word in names if len(word) > 2}):
             return False
         return (not record.path and not record.of.arguments) or self._selection(record, 0) != "not"

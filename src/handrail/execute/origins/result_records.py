@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from handrail.core.calls import ResultLabels, ToolResult
-from handrail.execute.origins.trusted_words import STOP, TrustedWords, plain_form, stands_whole, words_of
+from handrail.execute.origins.trusted_words import TrustedWords, plain_form, stands_whole, stems_of
 from handrail.execute.origins.word_sets import word_set
 from handrail.execute.origins.written_dates import as_moment
 from handrail.execute.origins.written_numbers import as_number
@@ -57,7 +57,7 @@ class Record:
                 word
                 for field in self.fields
                 if not field.outside and field.path and not _IDENTITY.isdisjoint(name_words(str(field.path[-1])))
-                for word in words_of(str(field.value)[:_MOST_WORDS])
+                for word in stems_of(str(field.value)[:_MOST_WORDS])
             }
         return self._identity
 
@@ -69,25 +69,33 @@ class Record:
                 if field.outside and (not outside or len(str(field.value)) > _SHORT):
                     continue
                 if isinstance(field.value, str):
-                    found |= words_of(field.value[:_MOST_WORDS])
+                    found |= stems_of(field.value[:_MOST_WORDS])
                 elif isinstance(field.value, int | float) and not isinstance(field.value, bool):
                     found.add(str(field.value))
-            self._words[outside] = found - STOP
+            self._words[outside] = found
         return self._words[outside]
 
 
 class ResultRecords:
     """One result, taken apart when it is first needed."""
 
-    __slots__ = ("_records", "arguments", "changes", "result", "tool")
+    __slots__ = ("_records", "arguments", "changes", "result", "sends_out", "tool")
 
-    def __init__(self, result: ToolResult, tool: str, arguments: dict[str, Any], *, changes: bool) -> None:
+    def __init__(
+        self, result: ToolResult, tool: str, arguments: dict[str, Any], *, changes: bool, sends_out: bool = False
+    ) -> None:
         self.result = result
         self.tool = tool
         self.arguments = arguments
         self.changes = changes
         """Whether its tool has a side effect."""
+        self.sends_out = sends_out
+        """Whether its tool asks foreign places."""
         self._records: list[Record] | None = None
+
+    def is_echo(self, field: Field) -> bool:
+        """Whether a field only repeats what its call was given."""
+        return any(field_has(Field((), given, False, False), field.value) for given in _given(self.arguments))
 
     @property
     def is_mixed(self) -> bool:
@@ -131,6 +139,14 @@ class ResultRecords:
         return [each for each in self.records if each.path and each.path[:-1] == head]
 
 
+def _given(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict | list | tuple):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _given(item)
+    elif value not in (None, "") and not isinstance(value, bool):
+        yield value
+
+
 def _holds(content: Any, value: Any) -> bool:
     if isinstance(content, dict):
         if value in content.values():
@@ -162,7 +178,7 @@ def field_has(field: Field, value: Any) -> bool:
 def selection_by_words(record: Record, words: TrustedWords) -> Selection:
     """How the person's words lead to a record among the others of its list."""
     siblings = record.of.siblings(record)
-    said = words.words
+    said = words.naming
     for outside in (False, True):
         found = [(each, said & each.words(outside=outside)) for each in siblings]
         if len(siblings) > 1:
@@ -175,5 +191,6 @@ def selection_by_words(record: Record, words: TrustedWords) -> Selection:
             return "not"
         if not outside:
             return "asked" if mine.isdisjoint(record.identity) else "named"
-        return "alike" if sum(bool(its) for _, its in found) == 1 else "not"
+        others = [its for each, its in found if each is not record]
+        return "alike" if not any(mine <= its for its in others) and mine - set().union(*others) else "not"
     return "listed"

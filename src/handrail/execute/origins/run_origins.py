@@ -132,12 +132,15 @@ class RunOrigins:
             return
         new, self._new = self._new, []
         for result, tools in new:
+            if result.outcome != "ok":
+                continue  # what a refusal says repeats what was asked
             tool = _tool(tools, result.name)
             known = ResultRecords(
                 result,
                 result.name if tool is None else tool.scoped_name,
                 self.arguments_of(result.tool_call_id),
                 changes=tool is not None and not tool.reads,
+                sends_out=tool is not None and tool.definition.sends_out,
             )
             labels = result.labels
             if labels is not None and labels.private:

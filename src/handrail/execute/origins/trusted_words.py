@@ -25,7 +25,23 @@ _CASED = re.compile(r"[^\W\d_]+(?:[\s'’.-]+[^\W\d_]+)*\.?|[\w.+-]+@[\w-]+(?:\.
 _CURRENCIES = {"€": "eur", "euro": "eur", "euros": "eur", "$": "usd", "dollar": "usd", "dollars": "usd",
                "£": "gbp", "pound": "gbp", "pounds": "gbp", "franken": "chf", "francs": "chf",
                "¥": "jpy", "yen": "jpy"}  # fmt: skip
+_ADDRESS = re.compile(r"https?://\S+|[\w.+-]+@[\w.-]+\w")
 _PARTS = re.compile(r"[\s_,;()\-]+")
+_MEANT = {
+    "yes": "accept confirm attend join zusagen annehmen",
+    "no": "decline reject refuse cannot can't absagen ablehnen",
+    "accepted": "accept yes",
+    "declined": "decline no cannot",
+    "closed": "close resolve done finish schließe",
+    "resolved": "close resolve done",
+    "done": "finish complete close",
+    "completed": "finish complete done",
+    "open": "reopen",
+    "frozen": "freeze block lock sperre",
+    "blocked": "block freeze lock",
+    "active": "activate unfreeze unblock unlock reactivate",
+}
+"""Words of programs for what people say in other words."""
 _UNIVERSAL = word_set(
     "all every each everyone everybody everything both whole entire alle allen jede jeden jedes sämtliche beide"
 )
@@ -55,16 +71,34 @@ def words_of(text: str) -> set[str]:
     return {re.sub(r"['’]s$", "", word.casefold()) for word in _WORD.findall(text)}
 
 
+def stems_of(text: str) -> set[str]:
+    """The words of a text without their endings, and without those that tell nothing."""
+    return {stem(word) for word in words_of(text) if word not in STOP}
+
+
 class TrustedWords:
     """The words of the person and of the program. They are read when they are first needed."""
 
-    __slots__ = ("_dates", "_days", "_flat", "_folded", "_numbers", "_said", "_stems", "_times", "_unread", "_words")
+    __slots__ = (
+        "_dates",
+        "_days",
+        "_flat",
+        "_folded",
+        "_naming",
+        "_numbers",
+        "_said",
+        "_stems",
+        "_times",
+        "_unread",
+        "_words",
+    )
 
     def __init__(self) -> None:
         self._said: list[tuple[str, bool]] = []
         """Each text, and whether a person said it."""
         self._unread: list[tuple[str, bool]] = []
         self._times: list[int] = []
+        self._naming: set[str] = set()
         self._words: set[str] = set()
         """Of the person alone."""
         self._stems: set[str] = set()
@@ -109,6 +143,8 @@ class TrustedWords:
             self._numbers.read(rest)
             if person:
                 self._words |= words_of(text)
+                self._naming |= stems_of(_ADDRESS.sub(" ", text))
+                self._naming |= {part for part in _ADDRESS.findall(text) if part}
             self._said.append((text, person))
         self._stems = {stem(word) for word in self._words}
         self._flat = "\n".join(plain_form(text) for text, _ in self._said)[-MOST:]
@@ -118,6 +154,11 @@ class TrustedWords:
     def words(self) -> set[str]:
         """Every word that the person said, in small letters."""
         return self._words
+
+    @property
+    def naming(self) -> set[str]:
+        """The stems of the person's words that may name something: what stands in an address does only as a whole."""
+        return self._naming
 
     @property
     def is_universal(self) -> bool:
@@ -149,7 +190,7 @@ class TrustedWords:
         text = plain_form(value)
         if self._has_text(text):
             return True
-        if not place and self._has_parts(text):
+        if not place and (self._has_parts(text) or self._is_meant(text)):
             return True
         return len(text) >= 8 and any(map(str.isdigit, text)) and self._has_grouped(text)
 
@@ -189,6 +230,12 @@ class TrustedWords:
         if not parts or len(parts) > 12:
             return False
         return all(self._has_part(part) for part in parts)
+
+    def _is_meant(self, text: str) -> bool:
+        """Whether a word was said in another form, as `close` for `closed`, or `decline` for `no`."""
+        if not text.isalpha() or text in STOP - _MEANT.keys():
+            return False
+        return self.has_stem_of({text.casefold(), *_MEANT.get(text.casefold(), "").split()})
 
     def _has_part(self, part: str) -> bool:
         if (number := as_number(part)) is not None:

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from handrail.execute.origins.word_sets import word_set
 
 _PLAIN_KEYS = word_set("q query s search id page p lang hl format type sort order limit v")
 _NOT_SAID = "\0"
+
+
+_ADDRESS = re.compile(
+    r"\w+://[^\s<>\"'`)\]}]+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+|\bwww\.[^\s<>\"'`)\]}]+"
+    r"|\b(?:[a-z0-9-]+\.)+(?:com|net|org|io|app|dev|info|biz|xyz|top|example|ru|cn|co|me|eu|de)\b(?:/[^\s<>\"'`)\]}]*)?"
+    r"|\b[A-Z]{2}\d{2}(?:[ ]?[A-Z0-9]{2,4}){3,8}\b",
+    re.IGNORECASE,
+)
+_MOST = 200
+
+
+def addresses_in(text: str) -> list[str]:
+    """The addresses in a text: of pages, of mailboxes, of accounts. With too many of them, all of it is one."""
+    readable = "".join(letter for letter in unicodedata.normalize("NFKC", text) if unicodedata.category(letter) != "Cf")
+    found = [each.group().rstrip(".,;:!?") for each in _ADDRESS.finditer(readable)]
+    return found if len(found) <= _MOST else [text]
 
 
 def url_parts(value: str) -> tuple[str, ...] | None:

@@ -53,6 +53,8 @@ _HOUR = re.compile(r"(?<![\w:.])(\d{1,2})\s*(am|pm|a\.m\.|p\.m\.|uhr|h|o'clock)(
 _BARE_HOUR = re.compile(
     r"\b(?:at|from|to|until|till|by|um|ab|bis|von|between|-|–)\s*(\d{1,2})\b(?![\w€$%:.,/]*\d|\s*(?:€|%|eur|usd))", re.I
 )
+_HOURS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+_PAST = re.compile(rf"\b(quarter past|half past|quarter to)\s+(\d{{1,2}}|{'|'.join(_HOURS)})\b", re.I)
 _NAMED = {"noon": 720, "midday": 720, "mittag": 720, "midnight": 0, "mitternacht": 0}
 _NUMBERS = {"a": 1.0, "an": 1.0, "one": 1.0, "eine": 1.0, "einer": 1.0, "half a": 0.5, "half an": 0.5, "two": 2.0,
             "three": 3.0,
@@ -136,6 +138,10 @@ class WrittenDates:
         for found in _SPAN.finditer(text):
             size = float(found[1].replace(",", ".")) if found[1][0].isdigit() else _NUMBERS[found[1].lower()]
             self.durations.add(round(size * (1 if found[2][0].lower() == "m" else 60)))
+        for found in _PAST.finditer(text):
+            hour = int(found[2]) if found[2].isdigit() else _HOURS.index(found[2].lower()) + 1
+            minutes = hour * 60 + {"quarter past": 15, "half past": 30, "quarter to": -15}[found[1].lower()]
+            self.minutes.update((minutes % 1440, (minutes + 720) % 1440))
         text = _CLOCK.sub(self._clock, text)
         for found in _HOUR.finditer(text):
             self._hour(int(found[1]), 0, found[2])
@@ -175,7 +181,7 @@ class WrittenDates:
 
     def _clock(self, found: re.Match[str]) -> str:
         self._hour(int(found[1]), int(found[2]), found[3] or "")
-        return " " * len(found[0])
+        return " " * len(found[0]) if ":" in found[0] or found[3] else found[0]  # `8.50` may be a price
 
     def _hour(self, hour: int, minutes: int, half: str) -> None:
         half = half.lower().replace(".", "")
