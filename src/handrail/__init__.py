@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from handrail.core.redact import Secret as Secret
     from handrail.execute.dedupe.matching import Deduplicator as Deduplicator
     from handrail.execute.executor import Executor as Executor
+    from handrail.execute.origins.flows import Flows as Flows
     from handrail.execute.policy import Policy as Policy
     from handrail.node.capability_bus import CapabilityBus as CapabilityBus
     from handrail.node.chat.tool_executor import ToolExecutor as ToolExecutor
@@ -58,6 +59,7 @@ export_lazily(
         "handrail.core.redact": "Secret",
         "handrail.execute.dedupe.matching": "Deduplicator",
         "handrail.execute.executor": "Executor",
+        "handrail.execute.origins.flows": "Flows",
         "handrail.execute.policy": "Policy",
         "handrail.node.capability_bus": "CapabilityBus",
         "handrail.node.chat.tool_executor": "ToolExecutor",

@@ -144,9 +144,9 @@ def rules(person: Approver | None = None, rule: str = "allow pay") -> Rules:
     return Rules([rule], person)
 
 
-async def test_case_18_by_default_everything_is_as_before_and_the_result_is_marked() -> None:
-    scene, journal = Scene(), MemoryJournal()
-    async with scene.executor(approver=rules(), journal=journal) as executor:
+async def test_case_18_a_policy_may_allow_everything_as_before_and_the_result_is_marked() -> None:
+    scene, journal, allow = Scene(), MemoryJournal(), Policy(after_untrusted="allow")
+    async with scene.executor(approver=rules(), journal=journal, policy=allow) as executor:
         read, paid = await executor.invoke(READ), await executor.invoke(PAY)
 
     assert (read.untrusted, paid.untrusted, scene.paid) == (True, False, [5])

@@ -14,6 +14,7 @@ from handrail.config import approval_settings, hook, load, mcp, network, rlm, st
 from handrail.config.mcp import ConverseSettings, ServeSettings
 from handrail.config.setting_kinds import FLAG, Kinds
 from handrail.config.values import Config, LlmSettings
+from handrail.execute.origins.flows import Flows
 from handrail.library.summarization.fold import SummarizationSettings
 from handrail.run.offering import Offering
 
@@ -47,6 +48,7 @@ def _tables() -> Iterable[SettingsTable]:
     yield SettingsTable(path=("models", ANY), kinds=load.MODEL, where_there=True)
     yield SettingsTable(path=("llm",), kinds=load.LLM, defaults=_defaults(load.LLM, LlmSettings()))
     yield SettingsTable(path=("policy",), kinds=load.POLICY, defaults=_defaults(load.POLICY, Config().policy))
+    yield SettingsTable(path=("policy", "flows"), kinds=load.FLOWS, defaults=_defaults(load.FLOWS, Flows()))
     yield SettingsTable(path=("limits",), kinds=load.LIMITS, defaults=_defaults(load.LIMITS, Config().limits))
     yield SettingsTable(path=("offering",), kinds=load.OFFERING, defaults=_defaults(load.OFFERING, Offering()))
     yield SettingsTable(path=("mcp",))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args
 
@@ -24,6 +25,7 @@ from handrail.config.state import read_state
 from handrail.config.values import LOCAL, Config, LlmSettings, ModelSettings
 from handrail.config.variables import KEY, fill_variables
 from handrail.core.errors import UsageError
+from handrail.execute.origins.flows import FlowOutcome, Flows
 from handrail.execute.output import SMALLEST
 from handrail.execute.policy import AfterUntrusted, Policy
 from handrail.execute.rules import Rule
@@ -69,6 +71,7 @@ POLICY: Kinds = {
     "max_left_running": count(1),
     "cancel_grace": SECONDS,
 }
+FLOWS: Kinds = {each.name: choice(*get_args(FlowOutcome)) for each in fields(Flows)}
 LIMITS: Kinds = {
     "iterations": count(1),
     "on_limit": choice(*get_args(OnLimit)),
@@ -194,7 +197,7 @@ def _default(top: TomlTable, models: Mapping[str, ModelSettings]) -> str | None:
 
 
 def _treatment(top: TomlTable) -> tuple[dict[str, Any], Policy, Limits]:
-    llm, policy, limits = _stated(top, "llm", LLM), _stated(top, "policy", POLICY), _stated(top, "limits", LIMITS)
+    llm, policy, limits = _stated(top, "llm", LLM), _policy(top), _stated(top, "limits", LIMITS)
     for (name, key), same in SAME.items():
         table = policy if name == "policy" else limits
         if key in table:
@@ -204,6 +207,15 @@ def _treatment(top: TomlTable) -> tuple[dict[str, Any], Policy, Limits]:
             llm[same] = table.pop(key)
     retries = policy.pop("max_retries", None)
     return llm, Policy(**policy, retry=None if retries is None else Retry(attempts=retries + 1)), Limits(**limits)
+
+
+def _policy(top: TomlTable) -> dict[str, Any]:
+    table = top.table("policy")
+    if table is None:
+        return {}
+    found = stated(table.only((*POLICY, "flows")), POLICY)
+    flows = table.table("flows")
+    return found if flows is None else {**found, "flows": Flows(**stated(flows.only(FLOWS), FLOWS))}
 
 
 def _stated(top: TomlTable, name: str, known: Kinds) -> dict[str, Any]:

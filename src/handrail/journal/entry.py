@@ -16,7 +16,7 @@ import hashlib
 from typing import Any, get_args
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from handrail.core.errors import JournalError
 from handrail.core.events import VERSION, CallIntended, ConfirmationRequested, Recorded
@@ -99,6 +99,10 @@ def draft(event: Recorded, salt: bytes, sealing: BodyEncryption | None = None) -
     tag, body = _HEADS[type(event)]
     head = msgspec.structs.asdict(event)
     head["v"], head["type"] = VERSION, tag
+    if "origins" in head:
+        origins = head.pop("origins")
+        if origins is not UNSET:
+            head["origins"] = msgspec.to_builtins(origins)
     call = head.get("call_id")
     column = column_for_id(call) if call else None
     if head.get("reason"):

@@ -19,6 +19,7 @@ from handrail.core.errors import InvalidDefinition
 
 ITEM = "[]"
 _LABEL = re.compile(r"(?:\[\])*[^.\[\]]+(?:\[\])*(?:\.[^.\[\]]+(?:\[\])*)*|(?:\[\])+")
+_NAME = re.compile(r"[\w-]{1,64}")
 _WHOLE = ResultLabels(untrusted=True)
 _MOST_DIGITS = 4_000_000
 """Characters of a text that is looked at as JSON."""
@@ -40,7 +41,12 @@ class Field(msgspec.Struct, frozen=True):
 
 def path_words(path: tuple[str | int, ...]) -> str:
     """A path as people write it, as `comments[2].text`."""
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{_step(step)}" for step in path).lstrip(".")
+
+
+def _step(name: str) -> str:
+    """The name of a field. What is no name is not told: it may be what somebody wrote, and the record keeps places."""
+    return name if _NAME.fullmatch(name) else "…"
 
 
 @lru_cache(4096)

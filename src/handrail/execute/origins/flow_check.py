@@ -180,16 +180,20 @@ class _FlowCheck:
 
     def _untrusted_addresses(self, leaf: _Leaf) -> Iterator[tuple[_Leaf, tuple[Origin, ...]]]:
         """Content directs too where it has an address to go to or to pay to: each needs an origin as an argument
-        does, or to stand in what the person named."""
+        does, or to go back where it was read."""
         if not isinstance(leaf.value, str):
             return
         for address in dict.fromkeys(addresses_in(leaf.value)):
             part = replace(leaf, value=address)
-            if self._trusted_origin(part) is None and not self._is_in_named(address):
+            if self._trusted_origin(part) is None and not self._goes_back(address):
                 yield part, self._places_of(address) or (Origin("model"),)
 
-    def _is_in_named(self, value: str) -> bool:
-        return any(self._selection(record, 0) == "named" for record, _ in self._found(value))
+    def _goes_back(self, value: str) -> bool:
+        """Whether a value goes back to where it was read, as into the file that is written again."""
+        targets = [leaf.value for leaf in self._leaves if leaf.role == "directs" and leaf.value not in (None, "", True)]
+        return any(
+            any(given in targets for _, given in _scalars("", record.of.arguments)) for record, _ in self._found(value)
+        )
 
     def _trusted_origin(self, leaf: _Leaf) -> Origin | None:
         value = leaf.value
@@ -285,6 +289,8 @@ class _FlowCheck:
         if record.of.is_mixed:
             if leaf.is_outward or selection == "not":
                 return False
+            if selection == "alike" and self._is_named_otherwise(record, leaf.value):
+                return False
             return selection in ("asked", "alike") or self._kind not in STRICT
         if selection == "asked":
             return True
@@ -292,6 +298,17 @@ class _FlowCheck:
             return False
         alone = len(record.of.siblings(record)) == 1
         return alone or self._kind not in STRICT or self._words.is_universal
+
+    def _is_named_otherwise(self, record: Record, value: Any) -> bool:
+        """Whether the person names things of this kind by their ids: then no other words do."""
+        name = next((field.path[-1] for field in record.fields if field.value == value and field.path), None)
+        return any(
+            self._words.has(field.value, place=True)
+            for result in self._origins.results()
+            for each in result.records
+            for field in each.fields
+            if field.path and field.path[-1] == name and not field.outside and not isinstance(field.value, bool)
+        )
 
     def _selection(self, record: Record, depth: int) -> Selection:
         if (known := self._selected.get(id(record))) is not None:

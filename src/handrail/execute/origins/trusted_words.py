@@ -254,7 +254,7 @@ class TrustedWords:
         if not bare.isalnum() or len(bare) > 64:
             return False
         pattern = r"(?<![\w])" + r"[ \-.\u00a0]?".join(map(re.escape, bare)) + r"(?![\w])"
-        return re.search(pattern, self._flat) is not None
+        return any(_is_whole(self._flat, *found.span()) for found in re.finditer(pattern, self._flat))
 
 
 _USUAL = frozenset({15, 30, 45, 60, 90, 120})
