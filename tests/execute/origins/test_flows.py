@@ -258,7 +258,7 @@ async def test_the_intent_of_a_call_says_where_its_arguments_come_from() -> None
 async def test_a_tool_that_calls_an_untrusted_one_gives_untrusted_words() -> None:
     @tool
     async def summary(invocation: Invocation) -> str:
-        return (await invocation.invoke("read_mail", {"id": "m2"})).content["sender"]
+        return str((await invocation.invoke("read_mail", {"id": "m2"})).content["sender"])
 
     office = Office()
     office.tools.append(summary)

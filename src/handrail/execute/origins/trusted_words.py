@@ -279,7 +279,7 @@ def stands_whole(value: str, text: str) -> bool:
 
 def _is_whole(text: str, start: int, end: int) -> bool:
     first, last = text[start], text[end - 1]
-    if start and _joins(text[start - 1], text[start - 2] if start > 1 else " ", first):
+    if start and (text[start - 1] in "/\\~" or _joins(text[start - 1], text[start - 2] if start > 1 else " ", first)):
         return False
     return end == len(text) or not _joins(text[end], text[end + 1] if end + 1 < len(text) else " ", last)
 
