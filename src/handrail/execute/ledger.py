@@ -156,10 +156,15 @@ class CallLedger:
         self.origins = self.origins.below(above.origins)
         self._is_below = True
 
-    def was_done(self, tool: Tool, arguments: dict[str, Any]) -> bool:
-        """Whether an equal call was answered `ok` in this run."""
+    def was_done(self, tool: Tool, arguments: dict[str, Any], besides: frozenset[str]) -> bool:
+        """Whether a call was answered `ok` in this run that is equal but for the arguments in `besides`."""
+
+        def compared(given: dict[str, Any]) -> dict[str, Any]:
+            return {name: value for name, value in given.items() if name not in besides}
+
+        wanted = compared(arguments)
         return any(
-            tool.complete(self.origins.arguments_of(id)) == arguments
+            compared(tool.complete(self.origins.arguments_of(id))) == wanted
             for id, result in self._settled.items()
             if result.name in tool.names and result.outcome == "ok"
         )

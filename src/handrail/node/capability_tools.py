@@ -51,6 +51,8 @@ def bus_policy(policy: Policy | None, max_depth: int, *, asks: bool) -> Policy:
     return changed(
         given,
         confirm_side_effects=asks,
+        # Where values come from is judged where their model is: a node knows no person's words.
+        after_untrusted="allow" if given.after_untrusted == "origins" else given.after_untrusted,
         max_depth=max_depth,
         max_output=ALL,
         concurrency=_MANY,

@@ -168,7 +168,7 @@ async def test_an_effect_that_was_done_is_asked_about_before_it_is_done_again() 
 
     (why,) = await office.asked("Pay 50 to DE02.", READ, pay, pay)
 
-    assert "was done once" in why
+    assert "was done once already" in why
     assert len(office.done) == 1
 
 

@@ -28,7 +28,7 @@ from handrail.execute.origins.written_dates import Moment, as_moment
 from handrail.execute.origins.written_numbers import as_number
 from handrail.tools.argument_roles import ArgumentRole, argument_role
 from handrail.tools.effect_kinds import STRICT, UNMAKING, effect_kind, name_words, nouns_of, words_that_ask
-from handrail.tools.result_fields import Field, path_words
+from handrail.tools.result_fields import Field
 from handrail.tools.tool import Tool
 
 _MOST_LEAVES = 1_000
@@ -51,6 +51,7 @@ _STARTS = word_set("start starts begin begins from at when date time")
 _OUTWARD = re.compile(
     r"@|://|^\+?[\d\s().-]{7,}$|^[A-Z]{2}\d{2}[A-Z0-9 ]{10,}$|^(?:[\w-]+\.)+[a-z]{2,}$", re.IGNORECASE
 )
+_REWRITES = word_set("write update mark label archive cart commit run rename copy set")
 _SHOWN = 80
 
 
@@ -90,6 +91,15 @@ class _Leaf:
         return isinstance(self.value, str) and _OUTWARD.search(self.value) is not None
 
 
+def content_of_effect(tool: Tool) -> frozenset[str]:
+    """The arguments in which two calls may differ and still do the same once more: a second mail to the same person
+    is one more, a second version of a file is not."""
+    if effect_kind(tool.name) in _REWRITES:
+        return frozenset()
+    known = tool.definition.input_schema.get("properties", {})
+    return frozenset(name for name in known if argument_role(tool.definition, name, known[name]) == "carries")
+
+
 def check_flows(
     tool: Tool, arguments: dict[str, Any], origins: RunOrigins, flows: Flows, done_before: Callable[[], bool]
 ) -> FlowFinding:
@@ -109,7 +119,7 @@ def check_flows(
             if not check.is_asked_for:
                 _decide(tool, flows.unasked, check.why_unasked(), reasons)
             elif not tool.definition.idempotent and done_before():
-                _decide(tool, flows.unasked, f"{tool.name!r} was done once with these arguments", reasons)
+                _decide(tool, flows.unasked, f"{tool.name!r} was done once already for what you said", reasons)
     if (leak := check.private_leak()) is not None:
         _decide(tool, flows.private, leak, reasons)
     return FlowFinding("; ".join(reasons), found)
@@ -185,15 +195,19 @@ class _FlowCheck:
             return
         for address in dict.fromkeys(addresses_in(leaf.value)):
             part = replace(leaf, value=address)
-            if self._trusted_origin(part) is None and not self._goes_back(address):
+            if self._trusted_origin(part) is None and not self._goes_back(leaf.value, address):
                 yield part, self._places_of(address) or (Origin("model"),)
 
-    def _goes_back(self, value: str) -> bool:
-        """Whether a value goes back to where it was read, as into the file that is written again."""
+    def _goes_back(self, text: str, address: str) -> bool:
+        """Whether each line with an address goes back as it was to where it was read, as when a file is changed."""
         targets = [leaf.value for leaf in self._leaves if leaf.role == "directs" and leaf.value not in (None, "", True)]
-        return any(
-            any(given in targets for _, given in _scalars("", record.of.arguments)) for record, _ in self._found(value)
-        )
+        there = {
+            line.strip()
+            for record, field in self._found(address)
+            if any(given in targets for _, given in _scalars("", record.of.arguments))
+            for line in str(field.value).splitlines()
+        }
+        return bool(there) and all(line.strip() in there for line in text.splitlines() if address in line)
 
     def _trusted_origin(self, leaf: _Leaf) -> Origin | None:
         value = leaf.value
@@ -289,7 +303,7 @@ class _FlowCheck:
         if record.of.is_mixed:
             if leaf.is_outward or selection == "not":
                 return False
-            if selection == "alike" and self._is_named_otherwise(record, leaf.value):
+            if selection in ("alike", "listed") and self._is_named_otherwise(record, leaf.value):
                 return False
             return selection in ("asked", "alike") or self._kind not in STRICT
         if selection == "asked":
@@ -503,4 +517,4 @@ def _short(value: Any, most: int = _SHOWN) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-__all__ = ["FlowFinding", "check_flows", "path_words"]
+__all__ = ["FlowFinding", "check_flows", "content_of_effect"]

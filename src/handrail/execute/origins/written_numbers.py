@@ -14,6 +14,11 @@ _NUMBER = re.compile(
     r"|(?:st|nd|rd|th)\b|(?:eur|usd|gbp|chf|x|k|kg|g|l|ml|m)\b)?(?![\w@]|[.,:/\-]\w)",
     re.IGNORECASE,
 )
+_REFERENCE = re.compile(
+    r"(?:#|\b(?:order|issue|ticket|invoice|request|pull|pr|number|no\.?|nr\.?|account|room|id|mail|page|version|bestellung"
+    r"|rechnung|konto|nummer)\s*#?)\s*$",
+    re.IGNORECASE,
+)
 _TIMES = word_set("am pm a.m. p.m. uhr h hour hours hr hrs min minute minutes minuten stunde stunden")
 _DATES = word_set("st nd rd th day days tag tage")
 _WORDS: dict[str, int] = {
@@ -39,7 +44,7 @@ class WrittenNumbers:
     def __init__(self) -> None:
         self.plain: set[Decimal] = set()
         self.others: set[Decimal] = set()
-        """Of times, days and percentages."""
+        """Of times, days and percentages, and those that name something, as `order 1001`."""
 
     def read(self, text: str) -> None:
         """Take in the numbers of a text in which dates and times of day are blanked out."""
@@ -48,7 +53,8 @@ class WrittenNumbers:
             readings = number_readings(found["number"])
             if unit == "k":
                 readings = {each * 1000 for each in readings}
-            (self.others if unit in _TIMES or unit in _DATES or unit == "%" else self.plain).update(readings)
+            other = unit in _TIMES or unit in _DATES or unit == "%" or _REFERENCE.search(text[: found.start()][-24:])
+            (self.others if other else self.plain).update(readings)
         for word in re.findall(r"[^\W\d_]+", text.lower()):
             if word in _WORDS:
                 self.plain.add(Decimal(_WORDS[word]))
