@@ -6,7 +6,8 @@ import os
 import stat
 import sys
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,9 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from handrail.core.errors import UsageError
 from handrail.core.ports import Spill
 from handrail.execute.spill import MemorySpill
+from handrail.sessions.store.shared_spill import SharedSpill
 from handrail.sessions.store.spill import DirectorySpill
+from handrail.state.database import StateDatabase
 from handrail.testing.ids import CountedIds
 from tests.examples import examples
 
@@ -33,14 +36,22 @@ shared_fixture = settings(
 any_text = st.text(st.characters()) | st.text(st.sampled_from("a\r\n\ud800\udc00\u2028é🙂\0"))
 
 
-@pytest.fixture(params=KINDS)
-def spill(request: pytest.FixtureRequest, tmp_path: Path) -> Spill:
-    return KINDS[request.param](tmp_path)
+@pytest.fixture(params=[*KINDS, "postgres"])
+def spill(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Spill]:
+    if request.param != "postgres":
+        yield KINDS[request.param](tmp_path)
+        return
+    with closing(StateDatabase.open(request.getfixturevalue("postgres_url"))) as database:
+        yield SharedSpill(database)
 
 
-@pytest.fixture(params=SMALL)
-def small(request: pytest.FixtureRequest, tmp_path: Path) -> Spill:
-    return SMALL[request.param](tmp_path)
+@pytest.fixture(params=[*SMALL, "postgres"])
+def small(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Spill]:
+    if request.param != "postgres":
+        yield SMALL[request.param](tmp_path)
+        return
+    with closing(StateDatabase.open(request.getfixturevalue("postgres_url"))) as database:
+        yield SharedSpill(database, most_bytes=10)
 
 
 @shared_fixture

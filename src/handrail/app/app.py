@@ -30,7 +30,6 @@ from handrail.journal.database import explain_failure
 from handrail.journal.journal import BatchedJournal, SqliteJournal
 from handrail.run.runner import Runner
 from handrail.run.single_run import OnWait
-from handrail.sessions.store.spill import DirectorySpill
 from handrail.telemetry import tracer_of_program
 from handrail.tools.registry import RegisteredTools
 
@@ -302,7 +301,7 @@ async def open_app(
         if config.approvals.webhook is not None:
             webhooks.append(_webhook(config, journal))
             stack.push_async_callback(webhooks[0].aclose)
-        spill = DirectorySpill(journal.parent / "outputs")
+        spill = await asyncio.to_thread(state.outputs)
         around = GroupContext(person, approving, opened, lambda: apps[0].changed() if apps else None, clients)
         node = LoadedGroups(config, wanted.tools, around, (read_output_tool(spill),) if wanted.read_on else (), beside)
         stack.push_async_callback(node.close)

@@ -13,10 +13,12 @@ from pathlib import Path
 from handrail.config.values import Config
 from handrail.core.errors import StateError, UsageError
 from handrail.core.ids import NewId, new_id
-from handrail.core.ports import Clock, SystemClock
+from handrail.core.ports import Clock, Spill, SystemClock
 from handrail.node.tokens.identity import Identity
 from handrail.node.tokens.token_store import TokenStore
 from handrail.sessions.store.port import Conversations, open_conversations
+from handrail.sessions.store.shared_spill import SharedSpill
+from handrail.sessions.store.spill import DirectorySpill
 from handrail.state.database import StateDatabase
 from handrail.state.keys import known_key, shared_key
 
@@ -43,6 +45,12 @@ class NodeState:
 
     def tokens(self) -> TokenStore:
         return TokenStore(self.file(TOKENS))
+
+    def outputs(self) -> Spill:
+        """Where long outputs are kept, for models to read on in."""
+        if self.database is None:
+            return DirectorySpill(self.folder / "outputs")
+        return SharedSpill(self.database)
 
     def conversations(self, *, clock: Clock = SystemClock(), new_id: NewId = new_id) -> Conversations:
         return open_conversations(self.place, clock=clock, new_id=new_id)

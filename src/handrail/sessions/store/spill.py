@@ -22,6 +22,10 @@ _SUFFIX = ".txt"
 _UNFINISHED = ".part"
 
 
+def is_output_id(id: str) -> bool:
+    return _ID.fullmatch(id) is not None
+
+
 class DirectorySpill:
     """A `Spill`. Keeps the newest outputs up to so many bytes in all; the oldest go first."""
 
