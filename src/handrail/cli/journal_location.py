@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from handrail.core.errors import JournalError
-from handrail.core.keyfile import UnsafeKeyFile, check_state_folder
 from handrail.journal.places import JournalPlace, parse_place
 from handrail.state.url import StateUrl
 
@@ -101,7 +100,8 @@ def journal_to_write(named: Path | None, configured: Path | None, home: Path, st
 
 def _own(journal: Path) -> Path:
     """The journal, in a folder that is the user's own. What lies beside it are keys and tokens."""
-    from handrail.core.git_index import is_tracked  # help needs none of it
+    from handrail.core.git_index import is_tracked  # help needs none of them
+    from handrail.core.keyfile import UnsafeKeyFile, check_state_folder
 
     try:
         check_state_folder(journal.parent, alone=journal.parent.name == DEFAULT.parent.name)
