@@ -296,6 +296,20 @@ async def test_a_server_that_stays_away_ends_appends_with_what_to_do(postgres_ur
         await journal.aclose()
 
 
+async def test_entries_that_a_crash_of_the_server_took_back_are_written_over() -> None:
+    with private_server(durable=True) as server:
+        async with await PostgresJournal.open(server.url()) as journal:
+            await journal.append(started(), durable=True)
+            await journal.append(settled(1), durable=False)
+            # What a crash does to a commit that was not synchronous.
+            server.execute("DELETE FROM handrail.entry WHERE seq = 1")
+            await asyncio.to_thread(server.kill)
+            await asyncio.to_thread(server.start)
+            await journal.append(settled(2), durable=True)
+            assert await journal.history("run-1") == [started(), settled(2)]
+        assert (await asyncio.to_thread(audit, StateUrl(server.url()))).ok
+
+
 async def test_commands_take_the_address(postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     question = asked()

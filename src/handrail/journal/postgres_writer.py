@@ -20,8 +20,10 @@ from typing import cast
 from handrail.core.backoff import longest_wait
 from handrail.core.errors import JournalError, StateError
 from handrail.core.events import ConfirmationAnswered
-from handrail.journal.entry import EntryDraft
+from handrail.journal.confirmations import FirstAnswers
+from handrail.journal.entry import NO_PREVIOUS, EntryDraft
 from handrail.journal.keys import Signer
+from handrail.journal.merkle import Frontier
 from handrail.journal.postgres_leases import PostgresLeases
 from handrail.journal.postgres_tables import (
     APPEND_LOCK,
@@ -191,6 +193,15 @@ class PostgresWriter(JournalWriter):
             self._tables.connection = connect(self._url)
         except StateError as error:
             raise journal_error(error) from error
+        if self.size and not self._has(self.size - 1, bytes.fromhex(self._head)):
+            self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        """Read the end of the log again: a server that crashed has lost the last entries that were not durable."""
+        self._frontier, self._unfolded, self._head = Frontier(), [], NO_PREVIOUS
+        self._positions, self._leaving, self._questions = {}, set(), FirstAnswers()
+        self.size = self.unsigned = 0
+        self._take_up()
 
     def checkpoint(self) -> str | None:
         self._mend()
