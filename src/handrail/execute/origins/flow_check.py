@@ -234,6 +234,8 @@ class _FlowCheck:
 
     def _is_said(self, leaf: _Leaf) -> bool:
         value, names = leaf.value, leaf.names
+        if not names.isdisjoint(_AMOUNTS | _COUNTS) and self._names_a_thing(leaf):
+            return False
         scale = 100 if not names.isdisjoint(_CENTS) else 1
         if self._words.has(value, amount=not names.isdisjoint(_AMOUNTS), scale=scale, place=leaf.is_place):
             return True
@@ -241,6 +243,15 @@ class _FlowCheck:
             return self._words.has_duration(number) or self._words.has_duration(number * Decimal(60))
         moment = as_moment(value)
         return moment is not None and (self._words.has_moment(moment) or self._is_end(leaf, moment))
+
+    def _names_a_thing(self, leaf: _Leaf) -> bool:
+        """Whether a number was said once, and is the name of what another argument means, as that of an order."""
+        number = as_number(leaf.value)
+        if number is None or number != number.to_integral_value():
+            return False
+        digits = str(int(abs(number)))
+        others = (each for each in self._leaves if each is not leaf and each.role == "directs")
+        return any(str(each.value) == digits for each in others) and self._words.count(digits) <= 1
 
     def _is_end(self, leaf: _Leaf, moment: Moment) -> bool:
         """Whether it is the end of something whose beginning was said."""
@@ -281,9 +292,7 @@ class _FlowCheck:
         """The fields in which a value stands whole, those of the latest results first."""
         if isinstance(value, str) and not value.strip():
             return
-        quick = list(self._origins.holding(value))
-        other = as_number(value) is not None or as_moment(value) is not None
-        for result in self._origins.results() if other and not quick else quick:
+        for result in self._origins.holding(value):
             for record in result.records:
                 for field in record.fields:
                     if field_has(field, value):
@@ -305,10 +314,12 @@ class _FlowCheck:
                 return False
             if selection in ("alike", "listed") and self._is_named_otherwise(record, leaf.value):
                 return False
-            return selection in ("asked", "alike") or self._kind not in STRICT
+            if selection in ("asked", "alike"):
+                return True
+            return self._kind not in STRICT and not self._is_another_number(leaf)
         if selection == "asked":
             return True
-        if selection != "listed":
+        if selection != "listed" or self._is_another_number(leaf):
             return False
         alone = len(record.of.siblings(record)) == 1
         return alone or self._kind not in STRICT or self._words.is_universal
@@ -323,6 +334,11 @@ class _FlowCheck:
             for field in each.fields
             if field.path and field.path[-1] == name and not field.outside and not isinstance(field.value, bool)
         )
+
+    def _is_another_number(self, leaf: _Leaf) -> bool:
+        """Whether it is the number of something, where the person has named a thing by another number."""
+        number = None if isinstance(leaf.value, str) else as_number(leaf.value)
+        return number is not None and number == number.to_integral_value() and self._words.has_whole_number
 
     def _selection(self, record: Record, depth: int) -> Selection:
         if (known := self._selected.get(id(record))) is not None:

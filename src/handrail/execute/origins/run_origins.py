@@ -24,6 +24,7 @@ from handrail.core.messages import (
 from handrail.execute.origins.private_values import PrivateValues
 from handrail.execute.origins.result_records import ResultRecords
 from handrail.execute.origins.trusted_words import TrustedWords
+from handrail.execute.origins.value_index import ValueIndex
 from handrail.tools.effect_kinds import name_words
 from handrail.tools.registry import RegisteredTools
 from handrail.tools.tool import Tool
@@ -40,6 +41,7 @@ class RunOrigins:
         self._words = TrustedWords()
         self._results: dict[str, ResultRecords] = {}
         self._private = PrivateValues()
+        self._index = ValueIndex()
         self._new: list[tuple[ToolResult, RegisteredTools]] = []
         self._arguments: dict[str, Mapping[str, Any] | str] = {}
         self.outside: dict[str, None] = {}
@@ -124,8 +126,15 @@ class RunOrigins:
         return list(reversed(self._results.values()))
 
     def holding(self, value: Any) -> Iterator[ResultRecords]:
-        """The results in which a value seems to stand, the latest first."""
-        return (each for each in [*self.results(), *self._held.values()] if each.may_hold(value))
+        """The results in which a value may stand, the latest first."""
+        self._take_in()
+        ids = self._index.holding(value)
+        for known in reversed(self._results.values()):
+            if known.result.tool_call_id in ids:
+                yield known
+        for known in self._held.values():
+            if known.may_hold(value):
+                yield known
 
     def _take_in(self) -> None:
         if not self._new:
@@ -151,6 +160,9 @@ class RunOrigins:
             if not known.is_mixed and not _CLOCKS.isdisjoint(name_words(result.name)):
                 self._read_clock(known)
             self._results[result.tool_call_id] = known
+            for record in known.records:
+                for field in record.fields:
+                    self._index.add(field.value, result.tool_call_id)
         for old in list(self._results)[: max(0, len(self._results) - MOST_RESULTS)]:
             del self._results[old]
 

@@ -194,6 +194,15 @@ class TrustedWords:
             return True
         return len(text) >= 8 and any(map(str.isdigit, text)) and self._has_grouped(text)
 
+    @property
+    def has_whole_number(self) -> bool:
+        """Whether the person said a number in digits that may be the name of something, as `issue 15`."""
+        return any(word.isdecimal() for word in self._words)
+
+    def count(self, text: str) -> int:
+        """How often a text was said, whole."""
+        return len(re.findall(rf"(?<!\w){re.escape(text)}(?!\w)", self._flat))
+
     def has_moment(self, moment: Moment) -> bool:
         """Whether a day and a time of day were said, in any notation."""
         day = moment.day is None or moment.day in self._dates.days
