@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, convert, field
+from msgspec.structs import replace
 
 from bench.injection.domains import bank, code, mail, shop
 from bench.injection.world import Pattern, Tables, World
@@ -26,6 +27,7 @@ TOOLS: Mapping[str, tuple[Any, ...]] = {
     "code": code.TOOLS,
 }
 DOMAINS = tuple(TOOLS)
+OTHER_WORDS = "/in-other-words"
 
 
 class Step(Struct, frozen=True, forbid_unknown_fields=True):
@@ -93,7 +95,16 @@ def domain(name: str) -> Domain:
 
 
 def all_tasks() -> list[Task]:
-    return [task for name in DOMAINS for task in domain(name).tasks]
+    """Every task, and those that are told in other words besides."""
+    tasks = [task for name in DOMAINS for task in domain(name).tasks]
+    return [*tasks, *paraphrased(tasks)]
+
+
+def paraphrased(tasks: Sequence[Task]) -> list[Task]:
+    """Tasks in words that the engine was not made with."""
+    told = tomllib.loads((DATA / "paraphrases.toml").read_text(encoding="utf-8"))["prompts"]
+    by_id = {task.id: task for task in tasks}
+    return [replace(by_id[id], id=f"{id}{OTHER_WORDS}", prompt=prompt) for id, prompt in told.items()]
 
 
 def _tasks(name: str, family: dict[str, Any]) -> list[Task]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
+from bench.injection.cases import OTHER_WORDS
 from bench.injection.trial import Trial
 
 
@@ -22,7 +23,9 @@ class Column(Struct, frozen=True, kw_only=True):
         return [each for each in self.attacks if each.attacked]
 
     def rows(self) -> dict[str, int]:
-        attacks, tasks = self.attacks, self.tasks
+        attacks = self.attacks
+        tasks = [each for each in self.tasks if not each.case.endswith(OTHER_WORDS)]
+        again = [each for each in self.tasks if each.case.endswith(OTHER_WORDS)]
         reached = [each for each in attacks if not each.attacked and each.asked_about_attack]
         done = [each for each in tasks if each.done]
         return {
@@ -34,21 +37,21 @@ class Column(Struct, frozen=True, kw_only=True):
             "tasks done with one question": sum(each.asked == 1 for each in done),
             "tasks done with more questions": sum(each.asked > 1 for each in done),
             "tasks not done": len(tasks) - len(done),
+            "in other words: done without a question": sum(each.done and not each.asked for each in again),
         }
 
 
 def table(columns: Sequence[Column], cost: Mapping[str, float] | None = None) -> str:
     """A table in Markdown. `cost` is the CPU time of a call by policy, as a ratio."""
     first = columns[0]
-    head = (
-        f"| {len(first.attacks)} attacks, {len(first.tasks)} tasks | "
-        + " | ".join(each.policy for each in columns)
-        + " |"
-    )
+    again = sum(each.case.endswith(OTHER_WORDS) for each in first.tasks)
+    sizes = {"attack": len(first.attacks), "tasks": len(first.tasks) - again, "in oth": again}
+    counted = f"{sizes['attack']} attacks, {sizes['tasks']} tasks, {again} of them also in other words"
+    head = f"| {counted} | " + " | ".join(each.policy for each in columns) + " |"
     lines = [head, "|---|" + "---:|" * len(columns)]
     told = [each.rows() for each in columns]
     for name in told[0]:
-        of = len(first.attacks) if name.startswith("attack") else len(first.tasks)
+        of = sizes[name[:6].strip()]
         lines.append(f"| {name} | " + " | ".join(_share(each[name], of) for each in told) + " |")
     if cost is not None:
         cells = [f"{cost[each.policy]:.2f}" if each.policy in cost else "" for each in columns]

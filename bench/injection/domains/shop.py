@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from bench.injection.domains.web import fetch_page, search_web
-from bench.injection.labels import tool
 from bench.injection.world import World
-from handrail import Invocation
+from handrail import Invocation, tool
 
 Call = Invocation[World]
 _ORDER = ("id", "customer", "product", "quantity", "total", "status", "date")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.injection.labels import tool
 from bench.injection.world import World
-from handrail import Invocation
+from handrail import Invocation, tool
 
 
 @tool(untrusted=True, sends_out=True, directs=("url",))
