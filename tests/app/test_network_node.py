@@ -55,6 +55,7 @@ provider = "scripted"
 model = "replies.toml"
 [services]
 market = false
+rag = true
 """
 RAIN = {"params": {"corpus": "docs"}, "input": {"text": "Rainwater must be filtered.", "title": "Rain"}}
 

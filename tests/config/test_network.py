@@ -89,6 +89,7 @@ def test_everything_that_a_file_can_say_of_a_node(tmp_path: Path) -> None:
     assert peer.secret({"ATTIC_TOKEN": "t"}) == "t"
     assert config.services == ServiceSettings(
         off=frozenset({"market"}),
+        named=frozenset({"llm", "rag", "trans", "img", "stt"}),
         folder=tmp_path / "data",
         models=("small",),
         translator="small",

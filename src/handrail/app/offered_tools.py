@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from handrail.app.app import App
 from handrail.app.loaded_groups import Beside
 from handrail.config.network import SERVICES
-from handrail.config.values import Config
+from handrail.config.values import STANDARD_SET, Config
 from handrail.core.context import LOCAL, Context, Principal
 from handrail.core.errors import UsageError
 from handrail.core.invocation import Invocation
@@ -123,7 +123,8 @@ class BusBuiltinTools:
     bus: CapabilityBus
 
     def beside(self, config: Config) -> Beside:
-        """Those of the default set whose services there are, where no tool of the node has their name."""
+        """Those of the default set whose services there are, where no tool of the node has their name. As long as
+        nobody chose the set, only those whose services the configuration names: a node is for its own tools first."""
         names = config.llm.tools_default_set if config.llm.tools_enabled else ()
 
         def beside(others: RegisteredTools) -> tuple[Tool, ...]:
@@ -143,6 +144,8 @@ class BusBuiltinTools:
 
 def _is_served(config: Config, binding: Binding | None) -> bool:
     service = "" if binding is None else binding.capability.partition(".")[0]
+    if config.llm.tools_default_set == STANDARD_SET and service not in config.services.named:
+        return False
     return service not in SERVICES or config.services.has(service)
 
 

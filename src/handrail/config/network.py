@@ -95,6 +95,8 @@ class ServiceSettings:
     """What a node does for others."""
 
     off: frozenset[str] = frozenset()
+    named: frozenset[str] = frozenset()
+    """Those that a file says something of, other than that they are left out: models are offered their tools."""
     folder: Path | None = None
     """Where they keep their data; by default beside the journal."""
     models: tuple[str, ...] | None = None
@@ -150,6 +152,7 @@ def read_services(top: TomlTable, folder: Path, is_model: Callable[[str], bool])
         table.only(OPTIONS.get(name, ()))
     return ServiceSettings(
         off=frozenset(name for name in SERVICES if facts.values.get(name) is False),
+        named=frozenset(name for name in SERVICES if facts.values.get(name, False) is not False),
         folder=None if kept is None else folder / expanded_path(kept),
         models=_models(inner["llm"], is_model),
         translator=model_of["trans"],

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
+from typing import Literal
 
 from handrail.app.app import App
 from handrail.app.models import model_names, settings_of
 from handrail.config.values import Config
 from handrail.core.errors import UsageError
 from handrail.desk.values import EnsembleChoice, ModelChoice
-from handrail.desk.views.tools import ensemble_sources
+from handrail.desk.views.tools import ensemble_sources, tools_to_choose
+from handrail.execute.spill import READ_OUTPUT
 from handrail.tools.registry import RegisteredTools
 
 _WILD = "*?["
@@ -20,7 +21,8 @@ def models(config: Config) -> tuple[ModelChoice, ...]:
     """The one that is taken where nobody chooses first."""
     found = _models(config)
     return tuple(
-        ModelChoice(name=name, model=_described(config, name), is_default=at == 0) for at, name in enumerate(found)
+        ModelChoice(name=name, model=_described(config, name), is_default=at == 0, can=_abilities(config, name))
+        for at, name in enumerate(found)
     )
 
 
@@ -30,12 +32,20 @@ def default_model(config: Config) -> str:
 
 def ensembles(app: App) -> tuple[EnsembleChoice, ...]:
     """By name; those that have no tools now are there with what is wrong."""
-    counted = Counter(tool.ensemble or "" for tool in app.tools)
+    names: dict[str, list[str]] = {}
+    for tool in tools_to_choose(app):
+        names.setdefault(tool.ensemble or "", []).append(tool.scoped_name)
     known = ensemble_sources(app)
     problems = {name: server.ensemble.problem or "" for name, server in app.servers.items()}
     return tuple(
-        EnsembleChoice(name=name, source=known.get(name, ""), tools=counted[name], problem=problems.get(name, ""))
-        for name in sorted({*counted, *known})
+        EnsembleChoice(
+            name=name,
+            source=known.get(name, ""),
+            tools=len(names.get(name, ())),
+            names=tuple(sorted(names.get(name, ()))),
+            problem=problems.get(name, ""),
+        )
+        for name in sorted({*names, *known})
     )
 
 
@@ -66,7 +76,7 @@ def tool_patterns(chosen: tuple[str, ...] | None, tools: RegisteredTools) -> tup
     if chosen is None:
         return ()
     alone = (_exactly(tool.name) for tool in tools if not tool.ensemble) if "" in chosen else ()
-    return ((*(f"{_exactly(name)}:*" for name in chosen if name), *alone),)
+    return ((*(f"{_exactly(name)}:*" for name in chosen if name), *alone, READ_OUTPUT),)
 
 
 def _models(config: Config) -> tuple[str, ...]:
@@ -82,6 +92,29 @@ def _described(config: Config, name: str) -> str:
     except UsageError:
         return ""  # it is said where somebody asks it
     return f"{settings.provider}:{settings.model}" if settings.model else settings.provider
+
+
+_SERVERS = frozenset({"ollama", "vllm", "llamacpp", "lmstudio"})
+"""Which serve any model: whether one of them sees pictures is not known."""
+
+
+def _abilities(config: Config, name: str) -> tuple[Literal["tools", "images", "files"], ...]:
+    from handrail.models.profiles import known_services, profile_for
+
+    try:
+        settings = settings_of(config, name)
+    except UsageError:
+        return ()
+    if settings.provider not in known_services():
+        return ()
+    profile = profile_for(settings.provider, settings.model or "")
+    sees = profile.images and settings.provider not in _SERVERS
+    found: dict[Literal["tools", "images", "files"], bool] = {
+        "tools": profile.tools != "none",
+        "images": sees,
+        "files": profile.files,
+    }
+    return tuple(each for each, holds in found.items() if holds)
 
 
 def _exactly(name: str) -> str:

@@ -25,6 +25,7 @@ from handrail.core.version import VERSION
 from handrail.desk.choices import check_ensembles, check_model, ensembles, models
 from handrail.desk.context import DeskContext, DeskModels, DeskTerms
 from handrail.desk.conversation_file import read_shared_file, write_shared_file
+from handrail.desk.examples import example_prompts
 from handrail.desk.feed import DeskNews
 from handrail.desk.message_view import media_of
 from handrail.desk.open_conversations import OpenConversations
@@ -41,6 +42,7 @@ from handrail.desk.values import (
     DeskQuestion,
     FileDownload,
 )
+from handrail.desk.views.tools import tools_to_choose
 from handrail.desk.waiting_questions import WaitingQuestions
 from handrail.sessions.llm import LLM
 from handrail.sessions.store.metadata import ConversationChoices, ConversationMetadata
@@ -96,7 +98,7 @@ class Desk:
             await self._models.aclose()
 
     def about(self) -> DeskInfo:
-        config = self.app.config
+        config, tools = self.app.config, tools_to_choose(self.app)
         return DeskInfo(
             name=config.node.name,
             version=VERSION,
@@ -104,8 +106,9 @@ class Desk:
             person=self.by,
             models=models(config),
             ensembles=ensembles(self.app),
-            tools=len(self.app.tools),
+            tools=len(tools),
             settings_writable=self.settings_writable,
+            examples=example_prompts(tools),
         )
 
     # ── conversations ────────────────────────────────────────────────────────────────
@@ -351,7 +354,7 @@ class Desk:
         self.asking.answer(request, word, decision)
 
     def _tools_changed(self) -> None:
-        self.news.tell("tools", "", len(self.app.tools))
+        self.news.tell("tools", "", len(tools_to_choose(self.app)))
 
     def _config_changed(self) -> None:
         """There may be others to choose from, and another model that is taken where nobody chose."""

@@ -271,6 +271,9 @@ class ModelChoice(Struct, frozen=True, kw_only=True, omit_defaults=True):
     model: str = ""
     """`provider:model`."""
     is_default: bool = False
+    can: tuple[Literal["tools", "images", "files"], ...] = ()
+    """What is known of it: that it calls tools, sees pictures, reads PDF files. Of a service that is not known,
+    nothing."""
 
 
 class EnsembleChoice(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -279,7 +282,28 @@ class EnsembleChoice(Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: str = ""
     """Where it comes from: a file, an MCP server, a module."""
     tools: int = 0
+    names: tuple[str, ...] = ()
+    """Of its tools, scoped."""
     problem: str = ""
+
+
+class ExampleInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An argument that an example needs."""
+
+    name: str
+    value: str = ""
+    """One that the tool itself gives as an example; empty is for the person to say."""
+
+
+class ExamplePrompt(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something that may be asked first, made of a tool that is there."""
+
+    tool: str
+    says: str
+    """The first sentence of its description."""
+    inputs: tuple[ExampleInput, ...] = ()
+    reads: bool = False
+    """Whether it changes nothing."""
 
 
 class DeskInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -292,4 +316,6 @@ class DeskInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     models: tuple[ModelChoice, ...]
     ensembles: tuple[EnsembleChoice, ...]
     tools: int
+    """Those that a person chooses from."""
     settings_writable: bool = False
+    examples: tuple[ExamplePrompt, ...] = ()

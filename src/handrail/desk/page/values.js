@@ -236,6 +236,7 @@
  * @property {string} name
  * @property {string} [model] `provider:model`.
  * @property {boolean} [is_default]
+ * @property {("tools" | "images" | "files")[]} [can] What is known of it: that it calls tools, sees pictures, reads PDF files.
  */
 
 /**
@@ -243,7 +244,24 @@
  * @property {string} name `""` is the tools that are in none.
  * @property {string} [source] Where it comes from: a file, an MCP server, a module.
  * @property {number} [tools]
+ * @property {string[]} [names] Of its tools, scoped.
  * @property {string} [problem]
+ */
+
+/**
+ * An argument that an example needs.
+ * @typedef {object} ExampleInput
+ * @property {string} name
+ * @property {string} [value] One that the tool itself gives as an example; empty is for the person to say.
+ */
+
+/**
+ * Something that may be asked first, made of a tool that is there.
+ * @typedef {object} ExamplePrompt
+ * @property {string} tool
+ * @property {string} says The first sentence of its description.
+ * @property {ExampleInput[]} [inputs]
+ * @property {boolean} [reads] Whether it changes nothing.
  */
 
 /**
@@ -255,8 +273,9 @@
  * @property {string} person
  * @property {ModelChoice[]} models
  * @property {EnsembleChoice[]} ensembles
- * @property {number} tools
+ * @property {number} tools Those that a person chooses from.
  * @property {boolean} [settings_writable]
+ * @property {ExamplePrompt[]} [examples]
  */
 
 /**

@@ -11,6 +11,7 @@ from handrail.app.app import App
 from handrail.core.errors import UnknownTool, UsageError
 from handrail.desk.views.journal_index import JournalIndex, ToolUsage
 from handrail.desk.views.values import ToolPage, ToolRow
+from handrail.execute.spill import READ_OUTPUT
 from handrail.journal.telemetry import Telemetry
 from handrail.tools.ensemble import Ensemble
 from handrail.tools.finder import description_line
@@ -33,7 +34,7 @@ class ToolViews:
         """Every tool of runs that begin now, by name."""
         usage = await asyncio.to_thread(self._record.usage)
         known = ensemble_sources(self._app)
-        tools = sorted(self._app.tools, key=lambda tool: tool.scoped_name)
+        tools = sorted(tools_to_choose(self._app), key=lambda tool: tool.scoped_name)
         return tuple(_row(tool, known, usage) for tool in tools)
 
     async def page(self, name: str) -> ToolPage:
@@ -80,6 +81,11 @@ class ToolViews:
             if any(fnmatchcase(name, rule.tool) for name in names) and digest.startswith(rule.definition)
         )
         return tuple(fitting)[:_RULES]
+
+
+def tools_to_choose(app: App) -> tuple[Tool, ...]:
+    """The tools that a person chooses from: all but the one with which models read on in long outputs."""
+    return tuple(tool for tool in app.tools if tool.name != READ_OUTPUT)
 
 
 def ensemble_sources(app: App) -> dict[str, str]:

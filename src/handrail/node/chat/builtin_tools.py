@@ -1,8 +1,4 @@
-"""The tools that a node offers its models, ready to be named: definitions, each bound to a capability.
-
-The words are English with some German ones, since models choose tools by them and
-people here ask in both.
-"""
+"""The tools that a node offers its models, ready to be named: definitions, each bound to a capability."""
 
 from __future__ import annotations
 
@@ -26,8 +22,7 @@ _ALL = (
     ToolDefinition(
         "search_corpus",
         "Search the documents of a corpus and get the passages that fit best, each with its document and page. "
-        "Use it for every question of fact that the corpus may answer, and answer from what it gives. "
-        "(Suche, Dokumente, nachschlagen, Wissen)",
+        "Use it for every question of fact that the corpus may answer, and answer from what it gives.",
         object_schema(
             {
                 "query": _text("What to look for, in words of the documents.", minLength=1),
@@ -50,13 +45,13 @@ _ALL = (
     ),
     ToolDefinition(
         "list_corpora",
-        "Which corpora of documents there are to search, and how large they are. (Welche Sammlungen gibt es?)",
+        "Which corpora of documents there are to search, and how large they are.",
         object_schema({}),
         binding=Binding("rag.list_corpora"),
     ),
     ToolDefinition(
         "translate",
-        "Translate a text to another language. (Übersetzen, Übersetzung)",
+        "Translate a text to another language.",
         object_schema(
             {
                 "text": _text("The text.", minLength=1),
@@ -72,15 +67,14 @@ _ALL = (
     ),
     ToolDefinition(
         "find_neighbour",
-        "Who is there: the nodes of this community and what each can do. (Wer ist da? Nachbarn)",
+        "Who is there: the nodes of this community and what each can do.",
         object_schema({"capability": _text("Only those that offer this, as `rag.query`.")}),
         binding=Binding("peers.list"),
         untrusted=True,
     ),
     ToolDefinition(
         "list_marketplace",
-        "The posts on the community's marketplace: what people offer, request and announce. "
-        "(Marktplatz, Angebote, Gesuche)",
+        "The posts on the community's marketplace: what people offer, request and announce.",
         object_schema(
             {
                 "category": {**_CATEGORY, "description": "Only posts of this kind."},
@@ -93,7 +87,7 @@ _ALL = (
     ),
     ToolDefinition(
         "describe_image",
-        "What is in a picture: a caption, its text, its objects or tags. (Bild beschreiben, Foto, Text erkennen)",
+        "What is in a picture: a caption, its text, its objects or tags.",
         object_schema(
             {
                 "image_cid": _text("The picture, by the cid of its blob: `blake3:…`."),
@@ -112,7 +106,7 @@ _ALL = (
     ),
     ToolDefinition(
         "transcribe_audio",
-        "What is said in a recording, as text. (Sprache zu Text, Aufnahme, Sprachnachricht)",
+        "What is said in a recording, as text.",
         object_schema(
             {
                 "audio_cid": _text("The recording, by the cid of its blob: `blake3:…`."),
@@ -126,8 +120,7 @@ _ALL = (
     ),
     ToolDefinition(
         "post_to_marketplace",
-        "Put a post on the community's marketplace, in the user's name. It is asked about before it is done. "
-        "(Anzeige aufgeben, inserieren)",
+        "Put a post on the community's marketplace, in the user's name. It is asked about before it is done.",
         object_schema(
             {
                 "category": _CATEGORY,
@@ -145,8 +138,7 @@ _ALL = (
     ),
     ToolDefinition(
         "send_message",
-        "Send a message to one person of the community, in the user's name. It is asked about before it is done. "
-        "(Nachricht senden)",
+        "Send a message to one person of the community, in the user's name. It is asked about before it is done.",
         object_schema(
             {
                 "recipient": _text("The id of their node; find_neighbour tells it.", minLength=1),

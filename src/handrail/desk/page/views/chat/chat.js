@@ -7,10 +7,11 @@ import { ask } from "../../bus.js";
 import { h, icon } from "../../dom.js";
 import { singleKeys } from "../../kept.js";
 import { visible } from "../../text.js";
-import { add, count, t } from "../../words.js";
+import { add, t } from "../../words.js";
 import * as words from "../../words/chat.js";
 import { composer } from "./composer.js";
 import { drafts } from "./drafts.js";
+import { hello } from "./hello.js";
 import { failed, list } from "./list.js";
 import { talk } from "./talk.js";
 
@@ -134,19 +135,13 @@ function fresh(ctx) {
   };
   let left = false;
   const written = drafts(ctx.kept);
-  const writes = composer("", ctx.about, { send, stop: async () => {}, choose: () => {} }, written);
-  const says = h("p", null, count(ctx.about.tools, "chat.hello.says"));
-  const hello = h(
-    "div",
-    { class: "empty" },
-    h("h2", null, t("chat.hello")),
-    says,
-  );
-  const node = h("div", { class: "talk-open" }, h("div", { class: "thread" }, hello), h("div", { class: "talk-foot" }, writes.node));
+  const writes = composer("", ctx.about, { send, stop: async () => {}, choose: ({ model }) => shown.draw(ctx.about, model) }, written);
+  const shown = hello(ctx.about, writes.begin);
+  const node = h("div", { class: "talk-open" }, h("div", { class: "thread" }, shown.node), h("div", { class: "talk-foot" }, writes.node));
   const unwatch = ctx.watch((event, data) => {
     if (event !== "about") return;
     writes.offer(data);
-    says.textContent = count(data.tools, "chat.hello.says");
+    shown.draw(data, writes.choice().model);
   });
   const close = () => {
     left = true;

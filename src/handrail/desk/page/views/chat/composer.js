@@ -151,6 +151,14 @@ export function composer(id, about, doings, written = drafts(new Map())) {
       picked.set({ model: talk.model, ensembles: talk.ensembles });
       refresh();
     },
+    /** Words to begin with; the first `open` in them is what the person says next. @param {string} words @param {string} open */
+    begin(words, open) {
+      text.value = words;
+      changed();
+      text.focus();
+      const at = words.indexOf(open);
+      text.setSelectionRange(at < 0 ? words.length : at, at < 0 ? words.length : at + open.length);
+    },
     /** Words to be said again, otherwise. @param {string} words @param {number | null} [from] */
     put(words, from = null) {
       upto = from;

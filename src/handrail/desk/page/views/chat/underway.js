@@ -5,7 +5,7 @@
 
 import { h, replace } from "../../dom.js";
 import { block, visible } from "../../text.js";
-import { t } from "../../words.js";
+import { count, t } from "../../words.js";
 import { serviceCards } from "./service-call.js";
 import { streamed } from "./streamed.js";
 
@@ -17,12 +17,17 @@ export function underway() {
   let words = streamed();
   const calls = h("div", { class: "live-calls" });
   const services = h("div", { class: "live-service-calls" });
+  const early = h("div", { class: "notices" });
+  const folded = h("summary");
+  const fold = h("details", { class: "early-notices", hidden: true }, folded, early);
   const notices = h("div", { class: "notices" });
   const doing = h("span");
   const going = h("p", { class: "going", hidden: true }, h("span", { class: "dots", "aria-hidden": "true" }, h("i"), h("i"), h("i")), doing);
-  const node = h("div", { class: "underway" }, reasoning, services, words.node, calls, notices, going);
+  const node = h("div", { class: "underway" }, reasoning, services, words.node, calls, fold, notices, going);
   let thought = "";
-  let noticed = 0;
+  let noticed = "";
+  /** Notices from before the model began to answer, as that it is loaded: once it answers they are folded away. */
+  let before = 0;
   let served = 0;
 
   return {
@@ -46,8 +51,17 @@ export function underway() {
       reasoning.hidden = !live.reasoning;
       if (thought !== live.reasoning) thoughts.textContent = block(live.reasoning.slice(-TAIL));
       thought = live.reasoning;
-      if (noticed !== live.notices.length) replace(notices, live.notices.map((text) => h("p", { class: "turn-notice" }, visible(text))));
-      noticed = live.notices.length;
+      if (live.notices.length < before) before = 0;
+      if (!before && (live.text || live.reasoning || live.calls.length)) before = live.notices.length;
+      const shows = `${live.begun} ${before} ${live.notices.length}`;
+      if (noticed !== shows) {
+        const said = live.notices.map((text) => h("p", { class: "turn-notice" }, visible(text)));
+        folded.textContent = count(before, "chat.notices");
+        fold.hidden = !before;
+        replace(early, said.slice(0, before));
+        replace(notices, said.slice(before));
+      }
+      noticed = shows;
       if (served !== live.service_calls.length) replace(services, serviceCards(live.service_calls));
       served = live.service_calls.length;
       const silent = state === "working" && !live.text && !live.calls.length;
