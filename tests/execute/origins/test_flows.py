@@ -249,10 +249,7 @@ async def test_the_intent_of_a_call_says_where_its_arguments_come_from() -> None
 
     (intent,) = (each for each in journal.events if isinstance(each, CallIntended) and each.tool == "reply_mail")
     told = [each.words for each in intent.origins or ()]
-    assert told == [
-        "id (directs): '[0].id' in the result of list_mails",
-        "body (carries): what you or the program said",
-    ]
+    assert told == ["id (directs): '[0].id' in the result of list_mails"]
 
 
 async def test_a_tool_that_calls_an_untrusted_one_gives_untrusted_words() -> None:

@@ -101,7 +101,11 @@ def content_of_effect(tool: Tool) -> frozenset[str]:
 
 
 def check_flows(
-    tool: Tool, arguments: dict[str, Any], origins: RunOrigins, flows: Flows, done_before: Callable[[], bool]
+    tool: Tool,
+    arguments: dict[str, Any],
+    origins: RunOrigins,
+    flows: Flows,
+    done_before: Callable[[frozenset[str]], bool],
 ) -> FlowFinding:
     """Find out where the arguments of a side effect, or of a read that sends data out, come from.
 
@@ -118,7 +122,7 @@ def check_flows(
         if not tool.reads:
             if not check.is_asked_for:
                 _decide(tool, flows.unasked, check.why_unasked(), reasons)
-            elif not tool.definition.idempotent and done_before():
+            elif not tool.definition.idempotent and done_before(check.repeatable):
                 _decide(tool, flows.unasked, f"{tool.name!r} was done once already for what you said", reasons)
     if (leak := check.private_leak()) is not None:
         _decide(tool, flows.private, leak, reasons)
@@ -175,8 +179,6 @@ class _FlowCheck:
         untrusted: list[tuple[_Leaf, tuple[Origin, ...]]] = []
         for leaf in self._leaves:
             if leaf.role == "carries":
-                origins = self._content_origins(leaf.value)
-                found.append(ArgumentOrigin(leaf.pointer, "carries", not _is_outside(origins), origins))
                 untrusted.extend(self._untrusted_addresses(leaf))
                 continue
             origin = self._trusted_origin(leaf)
@@ -186,6 +188,11 @@ class _FlowCheck:
                 origins = self._places_of(leaf.value) or (Origin("model"),)
                 found.append(ArgumentOrigin(leaf.pointer, "directs", False, origins))
                 untrusted.append((leaf, origins))
+        if untrusted:  # only then is it worth a search to tell where content comes from
+            for leaf in self._leaves:
+                if leaf.role == "carries":
+                    origins = self._content_origins(leaf.value)
+                    found.append(ArgumentOrigin(leaf.pointer, "carries", not _is_outside(origins), origins))
         return tuple(found), untrusted
 
     def _untrusted_addresses(self, leaf: _Leaf) -> Iterator[tuple[_Leaf, tuple[Origin, ...]]]:
@@ -435,6 +442,12 @@ class _FlowCheck:
             return True
         chosen = (leaf.value for leaf in self._leaves if "enum" in leaf.schema and isinstance(leaf.value, str))
         return any(self._words.has(value) for value in chosen)
+
+    @property
+    def repeatable(self) -> frozenset[str]:
+        """The arguments in which a second call may differ and is one more of the same; none if the person speaks of
+        all of something."""
+        return frozenset() if self._words.is_universal else content_of_effect(self._tool)
 
     # ── private values ───────────────────────────────────────────────────────────────
 
