@@ -23,8 +23,8 @@ def main(address: str, arguments: list[str]) -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):  # the program alone holds them, so that their ends are seen
         os.dup2(nothing, stream)
-    for number in PASSED_ON:
-        signal.signal(number, lambda number, frame: os.kill(child, number))
+    for passed in PASSED_ON:
+        signal.signal(passed, lambda number, frame: os.kill(child, number))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
     status = int(answers.readline() or 9)
     if os.WIFSIGNALED(status):

@@ -15,6 +15,7 @@ import pytest
 from handrail.core.errors import BusError, UsageError
 from handrail.node.bus.request import NOBODY
 from handrail.node.tokens.token_store import TokenStore
+from handrail.state.sqlite_database import SqliteDatabase
 from handrail.testing.clock import FixedClock
 from tests.node.tokens.signing_nodes import BOB, TokenIssuingNode
 
@@ -125,7 +126,9 @@ def test_who_reads_does_not_wait_for_who_writes(tmp_path: Path) -> None:
     ):
         other.execute("BEGIN IMMEDIATE")
         revoked = threads.submit(store.revoke, "x")
-        while not store._tables._writing.locked():
+        tables = store._tables
+        assert isinstance(tables, SqliteDatabase)
+        while not tables._writing.locked():
             pass
         assert not store.any_revoked(["x"])
         assert not revoked.done()
