@@ -592,7 +592,7 @@ def test_a_decorator_without_a_name_says_what_to_write() -> None:
         (lambda file: file["entries"].pop(0), "entry 2: `after` names entry 1, which is no reply before this one"),
         (lambda file: file["entries"][2]["request"].update(after=9), "entry 3: `after` names entry 9"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else "edit",
 )
 def test_a_file_that_was_edited_wrongly_says_which_entry_is_wrong_and_how(
     tmp_path: Path, edit: Callable[[Any], object], words: str
