@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +13,12 @@ from hypothesis import given, settings, strategies as st
 from handrail import Executor, Flows, Invocation, Policy, Session, Tool, ToolCall, tool
 from handrail.core.confirmation import Confirmation, Deny
 from handrail.core.events import CallIntended
+from handrail.core.messages import InvocationMessage
 from handrail.errors import UsageError
 from handrail.execute.origins.trusted_words import TrustedWords
 from handrail.testing.journal import MemoryJournal
 from handrail.testing.model import ScriptedModel, call, text
+from tests.cli.journal_fixtures import run
 from tests.execute.approvers import FixedApprover
 
 QUIET = Policy(confirm_side_effects=False)
@@ -250,6 +254,21 @@ async def test_the_intent_of_a_call_says_where_its_arguments_come_from() -> None
     (intent,) = (each for each in journal.events if isinstance(each, CallIntended) and each.tool == "reply_mail")
     told = [each.words for each in intent.origins or ()]
     assert told == ["id (directs): '[0].id' in the result of list_mails"]
+
+
+async def test_proof_show_tells_where_the_arguments_of_a_call_came_from(tmp_path: Path) -> None:
+    office, path = Office(), tmp_path / "journal.db"
+    model = ScriptedModel([READ], [call("reply_mail", id="m1", body="I come")], [text("done")])
+    async with Session(provider=model, tools=office.tools, policy=QUIET, journal=path) as session:
+        await session.ask_async("Reply to Anna that I come.")
+        name = next(
+            each.call.id for each in reversed(session.conversation.messages) if isinstance(each, InvocationMessage)
+        )
+        ran = session.run or ""
+
+    shown = await asyncio.to_thread(run, "proof", "show", ran, name, "--journal", str(path))
+
+    assert "id (directs): '[0].id' in the result of list_mails" in " ".join(shown.stdout.split())
 
 
 async def test_a_tool_that_calls_an_untrusted_one_gives_untrusted_words() -> None:

@@ -172,6 +172,8 @@ def _fields(view: CommandView, call: CallRecord, words: RunConfirmations) -> Ite
         yield "for", text.printable(call.intent.principal)
         yield "key", text.printable(call.intent.key)
         yield "began", view.when(call.intent.at)
+        for origin in call.intent.origins or ():
+            yield "from", text.printable(origin.words)
     given = words.answer_for(call)
     if given is not None:
         reason = f": {text.printable(given.reason)}" if given.reason else ""
