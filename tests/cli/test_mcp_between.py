@@ -118,6 +118,42 @@ def test_an_entry_that_was_changed_is_not_undone_by_guessing(home: Path) -> None
     assert "no longer what handrail wrote" in undone.stderr
 
 
+def test_the_servers_of_a_project_and_those_of_its_user_are_replaced_and_given_back_one_after_the_other(
+    home: Path,
+) -> None:
+    file, project = home / ".claude.json", str(home / "project")
+    mine, ours = entry(program(home, "one", "search")), entry(program(home, "two", "find"))
+    file.write_text(json.dumps({"projects": {project: {"mcpServers": {"two": ours}}}, "mcpServers": {"one": mine}}))
+    before = file.read_bytes()
+
+    first = run("mcp", "import", "claude", "--replace", "--yes")
+    second = run("mcp", "import", "claude", "--replace", "--yes")
+    third = run("mcp", "import", "claude", "--replace", "--yes")
+    after = json.loads(file.read_bytes())
+    (home / "project" / ".mcp.json").write_text(json.dumps({"mcpServers": {"new": {"command": "new"}}}))
+    undone = [run("mcp", "import", "claude", "--undo") for _ in range(2)]
+
+    assert [each.exit_code for each in (first, second, third, *undone)] == [0] * 5, second.stderr
+    assert list(after["mcpServers"]) == ["handrail"] == list(after["projects"][project]["mcpServers"])
+    assert (" has two again" in undone[0].stdout, " has one again" in undone[1].stdout) == (True, True)
+    assert json.loads(file.read_bytes()) == json.loads(before)
+    assert run("mcp", "import", "claude", "--undo").exit_code == 1
+
+
+@pytest.mark.parametrize("broken", ["{", "", '{"mcpServers": []}', '{"mcpServers": {}}', "[]"])
+def test_an_undo_refuses_a_file_that_was_broken_meanwhile_and_keeps_what_it_had(home: Path, broken: str) -> None:
+    file, before = claude(home)
+    run("mcp", "import", "claude", "--replace", "--yes")
+    file.write_text(broken)
+
+    undone = run("mcp", "import", "claude", "--undo")
+    file.write_bytes(before)
+
+    assert (undone.exit_code, "Traceback" in undone.stderr) == (1, False), undone.stderr
+    assert "stands in Base64" in undone.stderr
+    assert run("mcp", "import", "claude", "--undo").exit_code == 0
+
+
 def test_servers_that_a_client_adds_later_join_the_entry_that_is_there(home: Path) -> None:
     file, before = claude(home)
     run("mcp", "import", "claude", "--replace", "--yes")

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -102,30 +102,45 @@ def _places(client: str, folder: Path, home: Path, environ: Mapping[str, str]) -
             yield ClientFile(label, Path(stated) / written.partition("/")[2], filled, project)
 
 
-def find_client_file(written: str, folder: Path, home: Path, environ: Mapping[str, str] = os.environ) -> ClientFile:
+def find_client_file(
+    written: str,
+    folder: Path,
+    home: Path,
+    environ: Mapping[str, str] = os.environ,
+    *,
+    fits: Callable[[ClientFile], bool] = lambda _: True,
+) -> ClientFile:
     """What a person means: the name of a client, which is its first file that has servers, or the path of a file.
+
+    With `fits`, a place that has something to do comes before one that only has servers: a client
+    keeps those of a project and those of its user apart.
 
     Raises:
         UsageError: There is none.
         ConfigError: The file that is named cannot be read, or is of no shape that is known.
     """
     if written not in PLACES:
-        return _named_file(Path(written), folder, home, environ)
+        return _named_file(Path(written), folder, home, environ, fits)
     places = list(_places(written, folder, home, environ))
     there = [place for place in places if place.path.is_file()]
     if not there:
         looked = dict.fromkeys(str(place.path) for place in places)
         raise UsageError(f"{written} has no file of MCP servers here; looked for {', '.join(looked)}")
-    return next((place for place in there if place.servers()), there[0])
+    return _best(there, fits) or there[0]
 
 
-def _named_file(path: Path, folder: Path, home: Path, environ: Mapping[str, str]) -> ClientFile:
+def _best(places: list[ClientFile], fits: Callable[[ClientFile], bool]) -> ClientFile | None:
+    return next(filter(fits, places), None) or next((place for place in places if place.servers()), None)
+
+
+def _named_file(
+    path: Path, folder: Path, home: Path, environ: Mapping[str, str], fits: Callable[[ClientFile], bool]
+) -> ClientFile:
     if not path.is_file():
         raise UsageError(f"there is no file {str(path)!r}; name one, or a program: {', '.join(PLACES)}")
     known = [place for place in client_places(folder, home, environ) if place.path.absolute() == path.absolute()]
-    for place in known:
-        if place.servers():
-            return place
+    if (best := _best(known, fits)) is not None:
+        return best
     data = parse_client_text(read_client_text(path), path)
     shape = next((key for key in _SERVERS if isinstance(data.get(key), dict)), None)
     if shape is None:

@@ -64,7 +64,10 @@ def restore_entries(
         UsageError: The entry is no longer there, or it cannot be done without changing more.
     """
     mark, body = text[: text.startswith("\ufeff")], text.removeprefix("\ufeff")
-    there = _at(_loaded(body, toml), keys)
+    try:
+        there = _at(_loaded(body, toml), keys)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"it can no longer be read: {error}") from error
     if there.get(entry.name) != dict(entry.value):
         raise UsageError(f"its entry {entry.name!r} is no longer what handrail wrote")
     missing = {name: written for name, written in removed.items() if name not in there}
@@ -86,8 +89,8 @@ def _loaded(text: str, toml: bool) -> dict[str, Any]:
 
 def _at(data: Any, keys: Sequence[str]) -> dict[str, Any]:
     for key in keys:
-        data = data.get(key, {})
-    return dict(data)
+        data = data.get(key, {}) if isinstance(data, dict) else None
+    return dict(data) if isinstance(data, dict) else {}
 
 
 def _check(

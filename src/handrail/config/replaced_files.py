@@ -1,7 +1,7 @@
 """What `handrail mcp import --replace` did to the files of clients, so that `--undo` can take it back.
 
 Each change is a record in the user's state folder, with the file as it was. The records of
-one file are a stack: the newest is undone first.
+one file are a stack: the newest is undone first, of those that are about the same keys.
 """
 
 from __future__ import annotations
@@ -60,7 +60,13 @@ class ReplacedFiles:
         return self._file.path
 
     def has(self, file: ClientFile) -> bool:
-        return bool(self._file.read().files.get(_key(file.path)))
+        """Whether there is a change of these servers that can be undone."""
+        return self._last(file) is not None
+
+    def _last(self, file: ClientFile) -> ReplacedFile | None:
+        """Their newest change. A file may hold the servers of several folders, each under keys of its own."""
+        known = self._file.read().files.get(_key(file.path), ())
+        return next((record for record in reversed(known) if record.keys == file.keys), None)
 
     def replace(self, file: ClientFile, text: str, done: RewrittenText, entry: ProxyEntry, *, added: bool) -> None:
         """Write the text to the file. The record comes first, so that a machine that stops in between loses nothing.
@@ -92,10 +98,10 @@ class ReplacedFiles:
         Raises:
             UsageError: Nothing was changed there, or its entry is no longer what was written.
         """
-        known = self._file.read().files.get(_key(file.path), ())
-        if not known:
+        record = self._last(file)
+        if record is None:
             raise UsageError(f"handrail has changed nothing in {str(file.path)!r}")
-        record, text = known[-1], read_client_text(file.path)
+        text = read_client_text(file.path)
         before = base64.b64decode(record.before)
         if hashlib.sha256(text.encode()).hexdigest() == record.after:
             after = before
@@ -104,7 +110,7 @@ class ReplacedFiles:
         else:
             after = self._restored(file, record, text).encode()
         _exchange(file.path, text.encode(), after)
-        self._put(file.path, lambda now: now[:-1] if now == known else now)
+        self._put(file.path, lambda now: tuple(each for each in now if each != record))
         return tuple(record.removed)
 
     def _restored(self, file: ClientFile, record: ReplacedFile, text: str) -> str:

@@ -15,6 +15,7 @@ from handrail.cli.run_options import CliSetup, with_unapproved_configuration
 from handrail.config.client_files import ClientFile, find_client_file
 from handrail.config.load import NAME
 from handrail.config.mcp_import import add_servers, read_foreign, to_toml
+from handrail.config.replaced_files import ReplacedFiles
 from handrail.core.errors import UsageError
 
 
@@ -47,13 +48,18 @@ def command(
     """
     if replace and undo:
         raise UsageError("--replace and --undo are opposites; take one")
-    file = find_client_file(source, Path.cwd(), Path.home())
+    here, home = Path.cwd(), Path.home()
     if undo:
-        undo_replacement(setup, file)
+        undo_replacement(setup, find_client_file(source, here, home, fits=ReplacedFiles.here().has))
     elif replace:
+        file = find_client_file(source, here, home, fits=_has_servers_to_take)
         replace_servers(setup, file, source, only, dry_run=dry_run, yes=yes)
     else:
-        _import(setup, file, only, dry_run)
+        _import(setup, find_client_file(source, here, home), only, dry_run)
+
+
+def _has_servers_to_take(file: ClientFile) -> bool:
+    return bool(read_foreign(file, Path.home(), take_secrets=True).servers)
 
 
 def _import(setup: CliSetup, file: ClientFile, only: tuple[str, ...], dry_run: bool) -> None:
