@@ -296,6 +296,20 @@ async def test_a_server_that_stays_away_ends_appends_with_what_to_do(postgres_ur
         await journal.aclose()
 
 
+async def test_no_connection_stays_open_that_was_made_in_place_of_a_lost_one(
+    postgres_server: PostgresServer, postgres_url: str
+) -> None:
+    name = StateUrl(postgres_url).name
+    ours = f"FROM pg_stat_activity WHERE datname = '{name}' AND application_name = 'handrail'"
+    async with await PostgresJournal.open(postgres_url) as journal:
+        await journal.append(started(), durable=True)
+        postgres_server.execute(f"SELECT pg_terminate_backend(pid) {ours}", name)
+        await journal.append(settled(1), durable=True)
+        assert await journal.history("run-1") == [started(), settled(1)]
+
+    await until(lambda: postgres_server.execute(f"SELECT count(*) {ours}", name) == [(0,)])
+
+
 async def test_entries_that_a_crash_of_the_server_took_back_are_written_over() -> None:
     with private_server(durable=True) as server:
         async with await PostgresJournal.open(server.url()) as journal:

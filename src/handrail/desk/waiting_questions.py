@@ -127,6 +127,9 @@ class WaitingQuestions:
                     if seen != _FAILED:
                         logger.warning("questions of other programs are not seen for now: %s", error)
                     seen = _FAILED
+                    if reader is not None:  # its connection to a shared state may be lost
+                        reader.close()
+                        reader = None
                 await asyncio.sleep(_INTERVAL)
         finally:
             if reader is not None:

@@ -116,7 +116,7 @@ class PostgresTables:
     def __init__(self, url: StateUrl, connection: psycopg.Connection, close: Callable[[], None] | None = None) -> None:
         self.url = url
         self.connection = connection
-        self._close = connection.close if close is None else close
+        self._close = close
         self._names = 0
 
     def execute(self, statement: str, values: _Values = ()) -> TranslatedRows:
@@ -152,7 +152,10 @@ class PostgresTables:
             raise journal_error(explain(self.url, error, self.connection, committing=committing)) from error
 
     def close(self) -> None:
-        self._close()
+        if self._close is None:
+            self.connection.close()  # the one of now: a writer makes a new one when it was lost
+        else:
+            self._close()
 
 
 class TranslatedRows:
@@ -218,11 +221,13 @@ def connect_to_read(url: StateUrl) -> PostgresTables:
         connection = connect(url)
     except StateError as error:
         raise journal_error(error) from error
-    return checked_tables(url, connection, connection.close)
+    return checked_tables(url, connection)
 
 
-def checked_tables(url: StateUrl, connection: psycopg.Connection, close: Callable[[], None]) -> PostgresTables:
-    """The tables of a journal that is there, on a connection.
+def checked_tables(
+    url: StateUrl, connection: psycopg.Connection, close: Callable[[], None] | None = None
+) -> PostgresTables:
+    """The tables of a journal that is there, on a connection, which is closed if it is not.
 
     Raises:
         JournalError: There is none, or a later handrail made it.

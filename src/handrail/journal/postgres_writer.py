@@ -92,7 +92,7 @@ class PostgresWriter(JournalWriter):
             writer = cls(url, tables, signer, leases, patience)
             writer._take_up()
         except BaseException as error:
-            connection.close()
+            tables.close()
             if isinstance(error, StateError):
                 raise journal_error(error) from error
             raise

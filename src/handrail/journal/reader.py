@@ -101,9 +101,13 @@ class JournalReader:
         self._connection = _connect(self.path)
         self._signer: Signer | None = None
         if still:
-            self._connection.execute("BEGIN")
-            if isinstance(self.path, StateUrl):
-                self._connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            try:
+                self._connection.execute("BEGIN")
+                if isinstance(self.path, StateUrl):
+                    self._connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            except BaseException:
+                self._connection.close()
+                raise
 
     @classmethod
     def over(cls, tables: PostgresTables, url: StateUrl) -> JournalReader:

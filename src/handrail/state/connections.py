@@ -186,7 +186,8 @@ class ConnectionPool:
 
     def close(self) -> None:
         """Those in use are closed when they are given back."""
-        self._closed = True
+        with self._lock:
+            self._closed = True
         self.forget_idle()
 
     def _take(self) -> psycopg.Connection:
@@ -199,8 +200,9 @@ class ConnectionPool:
     def _give_back(self, connection: psycopg.Connection) -> None:
         if connection.closed or connection.broken:
             return
-        if self._closed or connection.info.transaction_status != 0:  # a transaction that could not be ended
-            connection.close()
-            return
         with self._lock:
-            self._idle.append(connection)
+            # Of one with a transaction, it could not be ended.
+            if keep := not self._closed and connection.info.transaction_status == 0:
+                self._idle.append(connection)
+        if not keep:
+            connection.close()

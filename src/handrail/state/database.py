@@ -179,6 +179,10 @@ class _Transaction:
 
 
 def _close(pool: ConnectionPool, topics: Topics, threads: ThreadPoolExecutor) -> None:
-    topics.close()
-    threads.shutdown()
-    pool.close()
+    try:
+        topics.close()
+        threads.shutdown()
+    except RuntimeError:  # the last who used it was one of its threads, which cannot wait for itself
+        threads.shutdown(wait=False)
+    finally:
+        pool.close()
