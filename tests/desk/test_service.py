@@ -39,7 +39,7 @@ TALK = {
 }
 VIEWS = {
     *("desk.tools", "desk.tool", "desk.try", "desk.trial", "desk.trials", "desk.untry"),
-    *("desk.runs", "desk.run", "desk.body", "desk.bundle", "desk.receipt"),
+    *("desk.runs", "desk.run", "desk.body", "desk.bundle", "desk.trace", "desk.usage", "desk.receipt"),
     *("desk.network", "settings.show", "settings.check", "settings.form", "settings.save", "settings.forget"),
 }
 

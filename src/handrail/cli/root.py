@@ -29,6 +29,7 @@ _COMMANDS = {
     "worker": ("serve:worker", "Serve these tools to the nodes on a NATS server."),
     "token": ("token", "Tokens: what others may call here, and how often."),
     "identity": ("identity", "The key of this node, and the id that others know it by."),
+    "trace": ("trace", "Show where the time and the tokens of a run went."),
     "proof": ("proof", "Look at the record of what ran, and prove it."),
     "state": ("state", "Back up what this node must not lose, and move it to PostgreSQL."),
     "confirm": ("confirm", "Answer the calls that wait for a person's word."),

@@ -11,7 +11,6 @@ from handrail.config.values import Config
 from handrail.core.errors import UsageError
 from handrail.desk.values import EnsembleChoice, ModelChoice
 from handrail.desk.views.tools import ensemble_sources, tools_to_choose
-from handrail.execute.spill import READ_OUTPUT
 from handrail.tools.registry import RegisteredTools
 
 _WILD = "*?["
@@ -76,7 +75,7 @@ def tool_patterns(chosen: tuple[str, ...] | None, tools: RegisteredTools) -> tup
     if chosen is None:
         return ()
     alone = (_exactly(tool.name) for tool in tools if not tool.ensemble) if "" in chosen else ()
-    return ((*(f"{_exactly(name)}:*" for name in chosen if name), *alone, READ_OUTPUT),)
+    return ((*(f"{_exactly(name)}:*" for name in chosen if name), *alone),)
 
 
 def _models(config: Config) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from handrail.app.app import App
@@ -11,6 +11,7 @@ from handrail.app.models import open_model, settings_of
 from handrail.config.values import Config, ModelSettings
 from handrail.core.ids import NewId
 from handrail.core.ports import Clock
+from handrail.desk.call_counts import CallCounts
 from handrail.desk.feed import DeskNews
 from handrail.desk.questions import PendingQuestions
 from handrail.run.single_run import OnWait
@@ -83,3 +84,4 @@ class DeskContext:
     clock: Clock
     new_id: NewId
     terms: DeskTerms = DeskTerms()
+    calls: CallCounts = field(default_factory=CallCounts)

@@ -315,6 +315,7 @@ class DeskConversation:
             return error
         finally:
             self.turn = self._work = self._ending = None
+            self.around.calls.ended(self.id)
             self.tell_state()
 
     async def _keep(self, work: asyncio.Task[None]) -> None:
@@ -352,6 +353,7 @@ class DeskConversation:
         if turn is None:
             return  # late news of work that outlived its turn
         await self._emit_too(event)
+        self.around.calls.take(event)
         call = turn.take(event)
         match event:
             case TextDelta(text=text):

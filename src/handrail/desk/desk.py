@@ -22,6 +22,7 @@ from handrail.core.ids import NewId, new_id
 from handrail.core.messages import Conversation, Media, Message
 from handrail.core.ports import Clock, SystemClock
 from handrail.core.version import VERSION
+from handrail.desk.call_counts import CallCounts
 from handrail.desk.choices import check_ensembles, check_model, ensembles, models
 from handrail.desk.context import DeskContext, DeskModels, DeskTerms
 from handrail.desk.conversation_file import read_shared_file, write_shared_file
@@ -77,8 +78,9 @@ class Desk:
         self.trials = ToolTrials(app, asking, self.news, new_id)
         self._store = app.state.conversations(clock=clock, new_id=new_id)
         self._models = DeskModels()
+        self.calls = CallCounts()
         self._talks = OpenConversations(
-            DeskContext(app, asking, self._store, self._models, self.news, clock, new_id, terms)
+            DeskContext(app, asking, self._store, self._models, self.news, clock, new_id, terms, self.calls)
         )
         self._new_id = new_id
 

@@ -279,6 +279,55 @@
  */
 
 /**
+ * Something of a run that took time.
+ * @typedef {object} TraceSpan
+ * @property {"turn" | "retry" | "call" | "wait" | "run"} kind
+ * @property {string} name
+ * @property {number} start Milliseconds since the run began.
+ * @property {number} [ms]
+ * @property {number} [depth]
+ * @property {string} [state] Empty: not over.
+ * @property {string} [call_id]
+ * @property {[number, number] | null} [tokens] In and out, of a reply.
+ * @property {number} [cached]
+ * @property {number | null} [cost]
+ */
+
+/**
+ * Sums of replies and calls.
+ * @typedef {object} TraceTotals
+ * @property {number} [turns]
+ * @property {number} [calls]
+ * @property {number} [failed]
+ * @property {number} [retries]
+ * @property {number} [waited_ms]
+ * @property {number} [input_tokens]
+ * @property {number} [output_tokens]
+ * @property {number} [cached_tokens]
+ * @property {number | null} [cost]
+ */
+
+/**
+ * A run as a waterfall.
+ * @typedef {object} RunTrace
+ * @property {string} run
+ * @property {number} started
+ * @property {number} ms
+ * @property {TraceSpan[]} spans
+ * @property {TraceTotals} totals
+ * @property {boolean} [more] Whether it has more spans than these.
+ * @property {string} [state]
+ */
+
+/**
+ * What one model did in one day.
+ * @typedef {object} DayUsage
+ * @property {string} day
+ * @property {string} model
+ * @property {TraceTotals} totals
+ */
+
+/**
  * A tool in a list, with what is known of its use.
  * @typedef {object} ToolRow
  * @property {string} name Scoped, as `io:write_file`.

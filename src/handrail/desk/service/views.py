@@ -51,7 +51,7 @@ class ViewCapabilities:
         self._at_machine = node.at_machine
         self._views = DeskViews(desk.app, writable=desk.settings_writable)
         self._trials = desk.trials
-        self._network = NetworkView(node.bus, lambda: node.config)
+        self._network = NetworkView(node.bus, lambda: node.config, calls=desk.calls)
 
     def capabilities(self) -> Iterator[Offered]:
         tools, trials, proofs, settings = self._views.tools, self._trials, self._views.proofs, self._views.settings
@@ -65,6 +65,8 @@ class ViewCapabilities:
         yield answer("desk.untry", "End a trial.", lambda run: trials.find(run).stop(), "run", changes=True)
         yield answer("desk.runs", "The runs of the record, the newest first.", proofs.runs, "before? limit? search?")
         yield answer("desk.run", "Entries of a run, with proofs.", proofs.run, "run first? limit? size?")
+        yield answer("desk.trace", "Where the time and the tokens of a run went.", proofs.trace, "run")
+        yield answer("desk.usage", "What each model did each day.", proofs.usage, key="days")
         yield answer("desk.body", "A body too long for a list.", proofs.body, "run seq")
         yield answer("desk.bundle", "The proof bundle of a run.", proofs.bundle, "run", seconds=300.0)
         yield answer("desk.receipt", "The receipt of one call.", proofs.receipt, "run call", seconds=300.0)

@@ -11,6 +11,7 @@ from typing import Literal
 
 from handrail.config.values import Config
 from handrail.core.ports import Clock, SystemClock
+from handrail.desk.call_counts import CallCounts
 from handrail.desk.views.values import CapabilityRow, NetworkPage, NodeRow, TraceRow
 from handrail.node.bus.capability_providers import CapabilityProvider, ConnectedPeer
 from handrail.node.capability_bus import CapabilityBus
@@ -29,11 +30,14 @@ class NetworkView:
         bus: CapabilityBus,
         config: Callable[[], Config],
         *,
+        calls: CallCounts | None = None,
         clock: Clock = SystemClock(),
         pace: float = 1.0,
         older: float = 5.0,
     ) -> None:
         """`pace` is how often one looks, and `older` when another node is asked again meanwhile, in seconds."""
+        self._calls = calls or CallCounts()
+        """Those of conversations, which are counted with those of the bus."""
         self._bus = bus
         self._config = config
         self._clock = clock
@@ -61,10 +65,10 @@ class NetworkView:
         return NetworkPage(
             nodes=(self._here(here), *self._others(peers))[:_NODES],
             traces=self._traces(ours),
-            under_way=max(0, bus.under_way - sum(each.in_flight for each in looking)),
+            under_way=max(0, bus.under_way - sum(each.in_flight for each in looking)) + self._calls.under_way,
             lost=sum(peer.losses for peer in peers),
-            answered=sum(each["ok"] for each in stats),
-            failed=sum(sum(each["errors"].values()) for each in stats),
+            answered=sum(each["ok"] for each in stats) + self._calls.answered,
+            failed=sum(sum(each["errors"].values()) for each in stats) + self._calls.failed,
         )
 
     def _here(self, providers: list[CapabilityProvider]) -> NodeRow:

@@ -6,6 +6,7 @@ import asyncio
 import io
 import tempfile
 import zipfile
+from datetime import UTC
 from pathlib import Path
 
 import msgspec
@@ -32,10 +33,12 @@ from handrail.core.events import (
 from handrail.core.messages import AssistantMessage
 from handrail.desk.values import FileDownload
 from handrail.desk.views.journal_index import JournalIndex, RunListing, SignedEntries
-from handrail.desk.views.values import EntryRow, RunPage, RunRow
+from handrail.desk.views.values import DayUsage, EntryRow, RunPage, RunRow, RunTrace
 from handrail.journal.auditing import export_run, prove
 from handrail.journal.entry import decode_event
-from handrail.journal.reader import JournalRow
+from handrail.journal.reader import JournalReader, JournalRow
+from handrail.journal.telemetry import RING
+from handrail.journal.trace import recorded_trace, recorded_usage
 from handrail.sessions.store.content import ContentError
 from handrail.sessions.store.port import Conversations
 
@@ -46,6 +49,8 @@ INLINE = 16 * 1024
 _TOGETHER = 512 * 1024
 """Bytes of all bodies that are sent with their entries."""
 _LARGEST = 32 * 1024 * 1024
+_SPANS = 1_000
+"""Of a trace that are told at most."""
 _SAYS = 300
 _NAMED = 3
 """Tools of a run that are told with it."""
@@ -79,6 +84,18 @@ class ProofViews:
             BrokenProof: The journal was changed.
         """
         return await asyncio.to_thread(self._page, run, max(0, first), min(max(1, limit), PAGE), size)
+
+    async def trace(self, run: str) -> RunTrace:
+        """Where the time and the tokens of a run went.
+
+        Raises:
+            UsageError: There is no such run.
+        """
+        return await asyncio.to_thread(self._trace, run)
+
+    async def usage(self) -> tuple[DayUsage, ...]:
+        """What each model did each day, in UTC, as the last entries of the record have it."""
+        return await asyncio.to_thread(self._usage)
 
     async def body(self, run: str, seq: int) -> EntryBody:
         """The body of an entry.
@@ -134,6 +151,16 @@ class ProofViews:
             verifier_key=found.verifier_key,
             size=found.size,
         )
+
+    def _trace(self, run: str) -> RunTrace:
+        with JournalReader(self._record.path, still=True) as reader:
+            if reader.begin(run) is None:
+                raise UsageError(f"there is no run {run[:100]!r} in the record")
+            return recorded_trace(reader, run, _SPANS)
+
+    def _usage(self) -> tuple[DayUsage, ...]:
+        with JournalReader(self._record.path, still=True) as reader:
+            return recorded_usage(reader, max(0, reader.end() - RING), UTC)
 
     def _body(self, run: str, seq: int) -> EntryBody:
         entry = self._record.entry(run, seq)

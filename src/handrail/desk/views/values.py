@@ -8,6 +8,13 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from handrail.journal.trace import (
+    DayUsage as DayUsage,
+    RunTrace as RunTrace,
+    TraceSpan as TraceSpan,
+    TraceTotals as TraceTotals,
+)
+
 # ── tools ────────────────────────────────────────────────────────────────────────────
 
 

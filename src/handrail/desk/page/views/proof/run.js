@@ -9,6 +9,7 @@ import { breath, failed, loading } from "../parts.js";
 import { entryLine } from "./entry.js";
 import { parseNote } from "./signed.js";
 import { keyBox, summary } from "./summary.js";
+import { traceOf } from "./trace.js";
 import { trusted } from "./trust.js";
 import { unable, walk } from "./verify.js";
 
@@ -42,6 +43,7 @@ export async function showRun(place, run, left, again = false) {
     h("p", {}, h("a", { href: "#/proof", class: "back" }, icon("back"), t("proof.back"))),
     heading(page),
     look.summary,
+    traceOf(run, signal),
     h("section", { "aria-labelledby": "timeline" }, h("h2", { id: "timeline" }, t("proof.timeline")), look.list, look.more),
     key,
   );

@@ -6,6 +6,7 @@ import { visible } from "../../text.js";
 import { count, moment, t, when } from "../../words.js";
 import { failed, fill, settled, spoken } from "../parts.js";
 import { receiptBox } from "./receipt.js";
+import { usage } from "./trace.js";
 
 /** @typedef {import("../../values.js").RunRow} RunRow */
 
@@ -65,6 +66,7 @@ export async function showRuns(place, signal) {
     place,
     h("header", { class: "view-head" }, h("h1", { tabindex: "-1" }, t("proof.title")), h("p", { class: "muted lead" }, t("proof.about"))),
     h("div", { class: "filters" }, h("label", { for: "run-search" }, t("proof.search"), search)),
+    usage(signal),
     h("section", { "aria-label": t("proof.runs") }, list, says, more),
     receiptBox(place, signal),
   );
