@@ -201,6 +201,28 @@ async def test_a_webhook_that_is_down_loses_no_question(
     assert (waits.is_error, allowed.exit_code, ran.is_error) == (True, 0, False)
 
 
+async def test_a_client_is_told_once_that_its_call_was_denied_and_a_deny_link_cannot_allow(
+    folder: Path, receiver: Receiver
+) -> None:
+    async with client(folder) as session:
+        await session.call_tool("note", {"text": "one"})
+        await until(lambda: len(receiver.tries) >= 2)
+        with running(folder, "serve"):
+            link = json.loads(receiver.tries[1][1])["data"]["links"]["deny"]
+            allowed = status_of(link, "allow")
+            denied = status_of(link, "deny")
+    async with client(folder) as session:
+        told = await session.call_tool("note", {"text": "one"})
+        posted = len(receiver.tries)
+        asked = await session.call_tool("note", {"text": "one"})
+        await until(lambda: len(receiver.tries) > posted)
+
+    assert (allowed, denied) == (403, 200)
+    assert ("denied" in words(told), "waits for a person" in words(told)) == (True, False)
+    assert "waits for a person" in words(asked)
+    assert not (folder / "notes.txt").exists()
+
+
 def test_a_configuration_that_posts_questions_elsewhere_must_be_approved(folder: Path) -> None:
     config = folder / "handrail.toml"
     config.write_text(config.read_text().replace("env:HOOK_URL", "https://eve.example/hook"))

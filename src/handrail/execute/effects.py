@@ -14,6 +14,8 @@ an earlier one:
                                              that result, within the window      else it runs
     was allowed and has not run              asks anew                           runs on that word, once
     waits for a person's word                asks anew                           waits for the same word
+    was denied after it was answered as      asks anew                           is denied, once: nobody was told of
+    one that waits                                                               that word yet
     failed, or was denied                    runs                                runs
 
 Who got an earlier result instead of an effect is asked, at the next equal call of the run, whether they want it again.
@@ -103,9 +105,8 @@ class EarlierCall(Struct, frozen=True):
 
     @property
     def waits(self) -> bool:
-        """Whether it has not run for want of a person's word, or has the word and has not run."""
-        allowed = self.answer is None or self.answer.decision == "allow"
-        return self.asked is not None and self.intended is None and self.settled is None and allowed
+        """Whether it has not run for want of a person's word, or has a word that nobody has been told of."""
+        return self.asked is not None and self.intended is None and self.settled is None
 
     def is_before(self, moment: int) -> bool:
         """Whether it was begun, or asked about, before a moment in milliseconds since 1970."""

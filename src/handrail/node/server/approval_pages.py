@@ -48,7 +48,7 @@ def approval_routes(
             link = (await asyncio.to_thread(ApprovalLinks.beside, key_folder / "journal.db")).read(token, clock.now())
             question = await asyncio.to_thread(_waiting, journal, link)
             if request.method == "POST":
-                return await _answered(journal, question, await _decision(request))
+                return await _answered(journal, question, await _decision(request), link)
             return _page(_question(question, link), 200)
         except HandrailError as error:
             return _page(f"<p>{_shown(str(error))}</p>", 403 if isinstance(error, UsageError) else 503)
@@ -68,7 +68,9 @@ async def _decision(request: Request) -> str:
     return form.removeprefix("decision=")
 
 
-async def _answered(journal: JournalPlace, question: WaitingQuestion, decision: str) -> Response:
+async def _answered(journal: JournalPlace, question: WaitingQuestion, decision: str, link: ApprovalLink) -> Response:
+    if (link.kind, decision) == ("deny", "allow"):
+        raise UsageError("this link can only deny")
     match decision:
         case "allow":
             question.refuse_unseen()
