@@ -52,7 +52,7 @@ def scripts(folder: Path) -> None:
 
 def by(root: str, *others: str) -> tuple[str, ...]:
     """A question to the model of that script."""
-    return (*ASK, "-m", f"scripted:{root}.json", *others, "Well?")
+    return (*ASK, "-m", f"scripted:{root}.json", *others, "Pay 5 to ada." if root == "pay" else "Well?")
 
 
 def again(root: str, run_id: str, *others: str) -> Result:

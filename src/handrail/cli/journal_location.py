@@ -4,31 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
-
-import click
+from typing import TYPE_CHECKING
 
 from handrail.core.errors import JournalError
-from handrail.journal.places import JournalPlace, parse_place
-from handrail.state.url import StateUrl
+
+if TYPE_CHECKING:
+    from handrail.journal.places import JournalPlace
 
 DEFAULT = Path(".handrail") / "journal.db"
 _HOW = "a program makes one with SqliteJournal.open(PATH) and Executor(…, journal=…)"
-
-
-class PlaceType(click.ParamType):  # type: ignore[type-arg]
-    """Where a journal is, on the command line."""
-
-    name = "path"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return parse_place(value) if isinstance(value, str) else value
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-        return click.Path().shell_complete(ctx, param, incomplete)
-
-
-PLACE = PlaceType()
 
 
 def find_journal(named: JournalPlace | None, start: Path) -> JournalPlace:
@@ -37,7 +21,7 @@ def find_journal(named: JournalPlace | None, start: Path) -> JournalPlace:
     Raises:
         JournalError: There is none, with how to make one; or it was found in a folder that is not the user's own.
     """
-    if isinstance(named, StateUrl):
+    if named is not None and not isinstance(named, Path):
         return named
     if named is not None:
         if not named.is_file():
@@ -65,6 +49,7 @@ def configured_journal(config: Path | None, start: Path) -> JournalPlace | None:
         load_config,
         state_in,
     )
+    from handrail.state.url import StateUrl
 
     if (named := StateUrl.from_environment()) is not None:
         return named

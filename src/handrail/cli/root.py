@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 import handrail
-from handrail.cli.journal_location import PLACE
+from handrail.cli.journal_type import JOURNAL_PLACE
 from handrail.cli.lazy_groups import RootGroup, examples
-from handrail.journal.places import JournalPlace
+
+if TYPE_CHECKING:
+    from handrail.journal.places import JournalPlace
 
 _COMMANDS = {
     # name     where it is below handrail.cli, and what it is for
@@ -58,7 +61,7 @@ _COMMANDS = {
 )
 @click.option(
     "--journal",
-    type=PLACE,
+    type=JOURNAL_PLACE,
     envvar="HANDRAIL_JOURNAL",
     metavar="PATH",
     help="The record of what ran. Default: $HANDRAIL_JOURNAL, or .handrail/journal.db here or in a folder above.",

@@ -19,7 +19,8 @@ import click
 
 from handrail.cli import text
 from handrail.cli.ids import shorten_ids
-from handrail.cli.journal_location import PLACE, configured_journal, find_journal
+from handrail.cli.journal_location import configured_journal, find_journal
+from handrail.cli.journal_type import JOURNAL_PLACE
 from handrail.core.errors import UsageError
 from handrail.journal.places import JournalPlace, file_of
 
@@ -116,7 +117,9 @@ def with_common_options(function: Callable[..., None]) -> Callable[..., None]:
 
 
 _OPTIONS = (
-    click.option("--journal", type=PLACE, metavar="PATH", help="The record of what ran: a file, or postgresql://…"),
+    click.option(
+        "--journal", type=JOURNAL_PLACE, metavar="PATH", help="The record of what ran: a file, or postgresql://…"
+    ),
     click.option("--json", "as_json", is_flag=True, help="Answer in JSON."),
     click.option("--utc", is_flag=True, help="Show times in UTC instead of the local zone."),
 )
