@@ -119,6 +119,7 @@ class ConverseTool:
             output_schema=_OUTPUT,
             side_effects=writes,
             untrusted=True,
+            own=("conversation", "run"),
             timeout=SECONDS,
             style="invocation",
             share=False,

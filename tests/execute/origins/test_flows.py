@@ -284,14 +284,17 @@ async def test_a_tool_that_calls_an_untrusted_one_gives_untrusted_words() -> Non
     assert f"'to' ({EVE}) comes from the result of summary" in why or "summary" in why
 
 
-async def test_without_anybodys_words_every_effect_after_words_from_outside_is_asked_about() -> None:
+async def test_without_anybodys_words_only_what_outsiders_wrote_is_asked_about() -> None:
+    """As in a proxy, whose client holds the conversation: what the person asked for there is not known."""
     office, person = Office(), FixedApprover(Deny("ada"))
     async with Executor(office.tools, approver=person, policy=QUIET) as executor:
-        await executor.invoke(ToolCall("1", "list_mails"))
-        result = await executor.invoke(ToolCall("2", "delete_mail", {"id": "m1"}))
+        await executor.invoke(ToolCall("1", "read_mail", {"id": "m2"}))
+        theirs = await executor.invoke(ToolCall("2", "send_mail", {"to": EVE, "subject": "", "body": "x"}))
+        unknown = await executor.invoke(ToolCall("3", "send_mail", {"to": "zoe@z.example", "subject": "", "body": "x"}))
 
-    assert result.outcome == "denied"
-    assert "nobody's words are known" in person.questions[0].why
+    assert (theirs.outcome, unknown.outcome) == ("denied", "ok")
+    assert [question.arguments["to"] for question in person.questions] == [EVE]
+    assert "which outsiders write" in person.questions[0].why
 
 
 LETTERS = st.text("abcdefghijkmnop0123456789", min_size=5, max_size=12)

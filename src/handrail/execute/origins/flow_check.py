@@ -117,9 +117,11 @@ def check_flows(
     found: tuple[ArgumentOrigin, ...] = ()
     if origins.outside:
         found, untrusted = check.derivations()
+        if not check.hears_a_person:  # as in an MCP proxy: only what outsiders are known to have written counts
+            untrusted = [each for each in untrusted if _is_outside(each[1])]
         if untrusted:
             _decide(tool, flows.directs, check.why_untrusted(untrusted), reasons)
-        if not tool.reads:
+        if check.hears_a_person and not tool.reads:
             if not check.is_asked_for:
                 _decide(tool, flows.unasked, check.why_unasked(), reasons)
             elif not tool.definition.idempotent and done_before(check.repeatable):
@@ -430,10 +432,13 @@ class _FlowCheck:
     # ── the call itself ──────────────────────────────────────────────────────────────
 
     @property
+    def hears_a_person(self) -> bool:
+        """Whether the run has words of a person. One whose conversation is held elsewhere has none."""
+        return self._words.has_person
+
+    @property
     def is_asked_for(self) -> bool:
         """Whether the person's words ask for what the tool does."""
-        if not self._words.has_person:
-            return False
         if self._words.has_stem_of(words_that_ask(self._tool.name)):
             return True
         if self._kind in STRICT or self._kind in UNMAKING:
@@ -511,9 +516,6 @@ class _FlowCheck:
     def why_unasked(self) -> str:
         """That nobody asked for the call, in a sentence."""
         read = ", ".join(list(self._origins.outside)[:3])
-        if not self._words.has_person:
-            what = f"nobody's words are known here that ask for {self._tool.name!r}"
-            return f"{what}, and words from outside were read ({read})"
         return f"you have not asked for {self._tool.name!r}, and words from outside were read ({read}), which may"
 
 
