@@ -47,7 +47,7 @@ async def test_a_rule_that_is_set_elsewhere_holds_from_the_next_question_on(
         before = await call(app, "note", text="good")
         other(place).add_rule(app.config.file, rule_of(app))
         covered, beyond = await call(app, "note", text="good"), await call(app, "note", text="bad")
-        shown = tuple(map(str, app.standing))
+        shown = tuple(map(str, app.standing.now()))
         other(place).remove_rule(app.config.file, rule_of(app))
         after = await call(app, "note", text="good again")
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from handrail.config.approvals import Approvals, CurrentRules
+from handrail.config.approvals import Approvals
+from handrail.config.standing_rules import FileRules
 from handrail.core.errors import UsageError
 from handrail.mcp.values import StdioEndpoint
 
@@ -92,7 +93,7 @@ def test_a_file_of_before_there_were_rules_is_read_and_stays_as_it_was(approvals
 
 
 def test_whoever_looks_sees_what_another_process_wrote(approvals: Approvals, config: Path) -> None:
-    standing = CurrentRules(approvals, config)
+    standing = FileRules(approvals, config)
     seen = [standing.now()]
     for write in (Approvals.add_rule, Approvals.remove_rule):
         write(Approvals(approvals.path.parent), config, f"allow add@{OLD}")
@@ -105,7 +106,7 @@ def test_a_file_that_cannot_be_read_allows_nothing_and_says_so(
     approvals: Approvals, config: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     approvals.add_rule(config, f"allow add@{OLD}")
-    standing = CurrentRules(approvals, config)
+    standing = FileRules(approvals, config)
     before = standing.now()
     approvals.path.write_text("{", encoding="utf-8")
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -13,8 +14,14 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from handrail.app.node_state import NodeState
+from handrail.config.approvals import Approvals
+from handrail.journal.approval_links import ApprovalLink, ApprovalLinks
+from handrail.journal.waiting_questions import find_waiting
+from handrail.state import StateDatabase
 from handrail.state.url import StateUrl
-from tests.cli.test_serve import CONFIG, TOOLS, asked, running
+from tests.approved import approve
+from tests.cli.test_serve import CONFIG, TOOLS, asked, handrail, running
 
 REPLIES = """
 [[reply]]
@@ -24,13 +31,20 @@ text = "And at ten."
 """
 
 
+LINKS = """
+[approvals]
+webhook = "http://127.0.0.1:1/"
+address = "http://127.0.0.1:1"
+"""
+
+
 class Replica:
     """A process that serves, and its folder."""
 
     def __init__(self, folder: Path, url: str, state: str) -> None:
         self.folder = folder
         self.url = url
-        self._state = state
+        self.state = state
 
     @property
     def token(self) -> Path:
@@ -44,14 +58,21 @@ class Replica:
 
     def desk(self, capability: str, body: dict[str, Any], token: Path) -> Any:
         """What the desk answers, which it does as a page reads it: in a frame."""
-        words = ("call", f"desk.{capability}", json.dumps({"input": body}), "--at", self.url, "--token-file")
+        words = (
+            "call",
+            capability if "." in capability else f"desk.{capability}",
+            json.dumps({"input": body}),
+            "--at",
+            self.url,
+            "--token-file",
+        )
         told = asked(self.folder, "bus", *words, str(token), "--stream")
         assert told.exit_code == 0, told.stderr
         return next(frame["data"] for frame in map(json.loads, told.stdout.splitlines()) if frame["event"] == "answer")
 
     def command(self, *words: str) -> str:
         """What a command says in its folder."""
-        told = asked(self.folder, *words, HANDRAIL_STATE=self._state)
+        told = asked(self.folder, *words, HANDRAIL_STATE=self.state)
         assert told.exit_code == 0, told.stderr
         return told.stdout
 
@@ -66,11 +87,12 @@ def replicas(postgres_server: Any, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @contextmanager
 def replica(folder: Path, state: str) -> Iterator[Replica]:
-    for name, text in (("tools.py", TOOLS), ("handrail.toml", CONFIG), ("replies.toml", REPLIES)):
+    for name, text in (("tools.py", TOOLS), ("handrail.toml", CONFIG + LINKS), ("replies.toml", REPLIES)):
         (folder / name).write_text(text)
     serve = ("serve", "--listen", "127.0.0.1:0", "--tools", "tools.py", "--token-file", "token")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HANDRAIL_STATE", state)
+        approve(folder / "handrail.toml")  # it posts to a webhook
         with running(folder, *serve) as (_, said):
             at = next(line for line in said if line.startswith("Serving at "))
             yield Replica(folder, at.removeprefix("Serving at "), state)
@@ -200,9 +222,79 @@ def test_a_blob_put_at_one_is_read_at_the_other(replicas: tuple[Replica, Replica
     assert "not_found" in second.call("blob.get", {"cid": cid})
 
 
+def tried(replica: Replica, token: Path, text: str, said: str | None = None) -> list[tuple[str, Any]]:
+    """What the page is told of a call of `note` that a person tries there; a question gets the first rule it offers."""
+    body = {"input": {"name": "note", "arguments": {"text": text}}}
+    head = {"authorization": f"Bearer {token.read_text().strip()}", "accept": "text/event-stream"}
+    sent = json.dumps({"capability": "desk.try", "version": "1.0", "body": body}).encode()
+    request = Request(replica.url + "/bus/v1/call", sent, {**head, "content-type": "application/json"})
+    found: list[tuple[str, Any]] = []
+    event = ""
+    with urlopen(request, timeout=60) as response:
+        for line in map(bytes.decode, response):
+            if line.startswith("event:"):
+                event = line.removeprefix("event:").strip()
+            elif line.startswith("data:"):
+                data = json.loads(line.removeprefix("data:"))
+                found.append((event, data))
+                if event == "question":
+                    decided = {"decision": "always", "rule": data["rules"][0]} if said is None else {"decision": said}
+                    replica.desk("decide", {"request": data["request"], **decided}, token)
+    return found
+
+
+def test_a_rule_that_a_person_sets_at_one_holds_at_the_other_until_it_is_taken_back_anywhere(
+    replicas: tuple[Replica, Replica],
+) -> None:
+    first, second = replicas
+    asked_at_first = tried(first, first.token, "green tea")
+    unasked = tried(second, second.token, "green tea")
+    listed = [each.command("confirm", "rules").splitlines() for each in replicas]
+    shown = [each.desk("settings.show", {}, each.token)["rules"] for each in replicas]
+    in_files = [Approvals.here().rules(each.folder / "handrail.toml") for each in replicas]
+    (rule,) = listed[0]
+    told = second.command("confirm", "forget", rule)
+    asked_again = tried(first, first.token, "green tea", "deny")
+
+    assert ("question" in dict(asked_at_first), "question" in dict(unasked)) == (True, False)
+    assert notes(*replicas).count("green tea") == 2
+    assert listed == shown == [[rule], [rule]] and rule.startswith("allow ")
+    assert told == f"forgotten: {rule}\n"
+    assert "question" in dict(asked_again)
+    assert in_files == [(), ()]
+
+
+def test_a_link_that_one_signs_answers_its_question_at_the_other(replicas: tuple[Replica, Replica]) -> None:
+    first, second = replicas
+    call = ("tools", "call", "note", '{"text": "mint tea"}', "--tools", "tools.py", "--json")
+    waits = asked(first.folder, *call, HANDRAIL_STATE=first.state)
+    found = [json.loads(line) for line in second.command("confirm", "list", "--json").splitlines()]
+    (question,) = [each for each in found if "mint tea" in json.dumps(each)]
+    waiting = find_waiting(StateUrl(first.state), question["run"], question["request"])
+    assert waiting is not None
+    expires = int(time.time() * 1000) + 600_000
+    link = ApprovalLink(run=question["run"], request=question["request"], binds=waiting.asked.binds, expires=expires)
+    with closing(StateDatabase.open(first.state)) as database:
+        links = NodeState(first.folder, database).approval_links()
+    token, forged = links.token(link), ApprovalLinks(b"another key").token(link)
+
+    assert waits.exit_code != 0 and not list(second.folder.rglob("approvals.key"))
+    with pytest.raises(HTTPError, match="403") as refused:
+        urlopen(f"{second.url}/approvals/{forged}", timeout=60)
+    refused.value.close()
+    with urlopen(f"{second.url}/approvals/{token}", timeout=60) as page:
+        assert "mint tea" in page.read().decode()
+    form = Request(f"{second.url}/approvals/{token}", b"decision=allow", {"origin": second.url})
+    with urlopen(form, timeout=60) as page:
+        assert "Allowed" in page.read().decode()
+    assert "mint tea" not in notes(*replicas)
+    assert first.command(*call, "--run", question["run"])
+    assert notes(*replicas).count("mint tea") == 1
+
+
 def test_the_password_of_the_state_is_told_to_nobody(replicas: tuple[Replica, Replica]) -> None:
     first, _ = replicas
-    url = StateUrl(first._state)
+    url = StateUrl(first.state)
     shown = first.command("identity", "show", "--json")
 
     assert str(url) in shown

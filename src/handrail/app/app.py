@@ -15,8 +15,8 @@ from handrail.app.loaded_groups import Beside, LoadedGroups, Sets
 from handrail.app.node_state import NodeState, state_of
 from handrail.app.person import Person
 from handrail.app.tool_groups import AppMcpServer, GroupContext, ServedClients, ToolGroup, load_groups
-from handrail.config.approvals import CurrentRules
 from handrail.config.load import load_config
+from handrail.config.standing_rules import StandingRules
 from handrail.config.values import Config
 from handrail.config.watch import WatchedFiles, config_files, ensembles_in
 from handrail.core.confirmation import Allow, Confirmation, Decision, Defer
@@ -70,9 +70,10 @@ class AppAdditions:
 class _AppApprover:
     """Who is asked: first the rules of now, then somebody who knows the tools of the run that asks."""
 
-    def __init__(self, ask: Ask, rules: Iterable[str], standing: CurrentRules) -> None:
+    def __init__(self, ask: Ask, rules: Iterable[str], standing: StandingRules) -> None:
         self._ask = ask
-        self._standing = standing
+        self.standing = standing
+        """Those that a person set when a call waited, asked after the others."""
         self._stated = tuple(map(Rule.parse, rules))
         self._rules = self._stated
         self._executor: Executor | None = None
@@ -82,11 +83,6 @@ class _AppApprover:
     def rules(self) -> tuple[Rule, ...]:
         """Those of the files, and those that were stated at the start."""
         return self._rules
-
-    @property
-    def standing(self) -> tuple[Rule, ...]:
-        """Those that a person set when a call waited, asked after the others."""
-        return self._standing.now()
 
     def begin(self, executor: Executor) -> None:
         """From now on there is somebody to ask."""
@@ -103,7 +99,7 @@ class _AppApprover:
         tools = self._executor.runs.tools_of(question.run)
         if id(tools) not in self._known:
             self._known[id(tools)] = tools, self._ask(tools)
-        standing = await asyncio.to_thread(self._standing.now)
+        standing = await asyncio.to_thread(self.standing.now)
         return await Rules((*self._rules, *standing), self._known[id(tools)][1]).decide(question)
 
 
@@ -161,8 +157,8 @@ class App:
         return self._approving.rules
 
     @property
-    def standing(self) -> tuple[Rule, ...]:
-        """The person's own, set when a call waited for their word. They are asked after `rules`."""
+    def standing(self) -> StandingRules:
+        """What a person set when a call waited for their word. They are asked after `rules`."""
         return self._approving.standing
 
     @property
@@ -287,9 +283,6 @@ async def open_app(
     """
     person = person or Person()
     webhooks: list[ApprovalWebhook] = []
-    approving = _AppApprover(
-        lambda tools: _telling(ask(tools), webhooks), wanted.rules, CurrentRules(person.approvals, config.file)
-    )
     apps: list[App] = []
     groups = load_groups(config, wanted.tools)  # before anything is made: a mistake in a file leaves no journal
     async with AsyncExitStack() as stack:
@@ -297,9 +290,11 @@ async def open_app(
         state = await asyncio.to_thread(state_of, config, journal)
         if state.database is not None:
             stack.push_async_callback(asyncio.to_thread, state.database.close)
+        standing = await asyncio.to_thread(state.standing_rules, person.approvals, config.file)
+        approving = _AppApprover(lambda tools: _telling(ask(tools), webhooks), wanted.rules, standing)
         opened = await stack.enter_async_context(await _journal(journal, state))
         if config.approvals.webhook is not None:
-            webhooks.append(_webhook(config, journal))
+            webhooks.append(await asyncio.to_thread(_webhook, config, state))
             stack.push_async_callback(webhooks[0].aclose)
         spill = await asyncio.to_thread(state.outputs)
         around = GroupContext(person, approving, opened, lambda: apps[0].changed() if apps else None, clients)
@@ -322,17 +317,17 @@ async def _journal(path: Path, state: NodeState) -> BatchedJournal:
     return await PostgresJournal.open(state.database)
 
 
-def _webhook(config: Config, journal: Path) -> ApprovalWebhook:
+def _webhook(config: Config, state: NodeState) -> ApprovalWebhook:
     """Where questions are posted that nobody here answers.
 
     Raises:
         ConfigError: A variable that it needs is not set.
         JournalError: The key of its links cannot be used.
+        StateError: The state that replicas share cannot be used.
     """
     from handrail.app.approval_webhook import ApprovalWebhook
-    from handrail.journal.approval_links import ApprovalLinks
 
-    links = None if config.approvals.address is None else ApprovalLinks.beside(journal)
+    links = None if config.approvals.address is None else state.approval_links()
     return ApprovalWebhook(config.approvals, links)
 
 

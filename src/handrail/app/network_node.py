@@ -132,7 +132,7 @@ class NetworkNode:
         if self.config.approvals.address is not None:
             from handrail.node.server.approval_pages import approval_routes
 
-            server = replace(server, pages=approval_routes(self.app.journal.path, links=self.app.state.folder))
+            server = replace(server, pages=approval_routes(self.app.journal.path, self.app.state.approval_links))
         if not self.config.services.has("llm"):
             return server
         from handrail.node.gateways.openapi import PATHS

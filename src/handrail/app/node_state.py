@@ -5,15 +5,19 @@ Whoever opens a store of a node asks here for its place, so that all of them are
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from handrail.config.approvals import Approvals
+from handrail.config.standing_rules import FileRules, SharedRules, StandingRules
 from handrail.config.values import Config
 from handrail.core.errors import StateError, UsageError
 from handrail.core.ids import NewId, new_id
 from handrail.core.ports import Clock, Spill, SystemClock
+from handrail.journal.approval_links import ApprovalLinks
 from handrail.node.tokens.identity import Identity
 from handrail.node.tokens.token_store import TokenStore
 from handrail.sessions.store.port import Conversations, open_conversations
@@ -24,6 +28,8 @@ from handrail.state.keys import known_key, shared_key
 
 KEY = "identity.key"
 """The name of the key of this node, beside the journal; also in the shared state."""
+LINKS = "approvals.key"
+"""The key that signs the links of the approval webhook, in the shared state."""
 TOKENS = "tokens.db"
 """Beside the journal too."""
 
@@ -54,6 +60,21 @@ class NodeState:
 
     def conversations(self, *, clock: Clock = SystemClock(), new_id: NewId = new_id) -> Conversations:
         return open_conversations(self.place, clock=clock, new_id=new_id)
+
+    def standing_rules(self, approvals: Approvals, config: Path | None) -> StandingRules:
+        """What a person said once and for all: of this configuration in the user's file, or of all replicas."""
+        return FileRules(approvals, config) if self.database is None else SharedRules(self.database)
+
+    def approval_links(self) -> ApprovalLinks:
+        """What makes and reads the links by which a person answers a question; a link of one replica opens at all.
+
+        Raises:
+            JournalError: The key cannot be used as it is, or cannot be made.
+            StateError: The database cannot be used.
+        """
+        if self.database is None:
+            return ApprovalLinks.beside(self.folder / "journal.db")
+        return ApprovalLinks(bytes.fromhex(shared_key(self.database, LINKS, lambda: secrets.token_hex(32))))
 
     def identity(self, config: Config, *, create: bool = True) -> Identity:
         """The key that this node signs with: in the file that the configuration names, else with the rest of the state.

@@ -12,10 +12,8 @@ an approved server fixes its tools. What changes after that is held back until s
 
 from __future__ import annotations
 
-import logging
 import os
 import re
-import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -30,16 +28,12 @@ from handrail.config.approvals_file import (
     ServerApproval,
 )
 from handrail.config.powers import Powers
+from handrail.config.standing_rules import checked_rule, with_rule
 from handrail.config.user_file import config_key, state_folder
-from handrail.config.watch import WatchedFiles
 from handrail.core.canonical import digest
-from handrail.core.errors import UsageError
 from handrail.core.ports import Clock, SystemClock
 from handrail.execute.confirm import describe_definition_changes
-from handrail.execute.rules import Rule
 from handrail.mcp.values import Endpoint, HttpEndpoint, RemoteTool, StdioEndpoint
-
-logger = logging.getLogger(__name__)
 
 _HERE = Path("handrail.toml")
 """Stands for the folder where there is no configuration."""
@@ -137,13 +131,8 @@ class Approvals:
         Raises:
             UsageError: It is no rule, or an `allow` that does not say for which definition of the tool.
         """
-        added = Rule.parse(rule)
-        if added.decision == "allow" and not added.definition:
-            raise UsageError(
-                f"rule {rule!r} would hold for whatever the tool becomes; name its definition, as"
-                f" 'allow {added.tool}@sha256:4f1c0a2b77d3'"
-            )
-        self._put_rules(config, lambda before: (str(added), *(each for each in before if not _same(each, added))))
+        added = checked_rule(rule)
+        self._put_rules(config, lambda before: with_rule(before, added))
 
     def remove_rule(self, config: Path | None, rule: str) -> bool:
         """Forget one, as it is written; whether it was there."""
@@ -225,32 +214,6 @@ class Approvals:
         self._file.change(edit)
 
 
-class CurrentRules:
-    """The standing rules of one file as they are now, whoever changed them. They are read again only when the file of
-    the approvals has changed; a look costs next to nothing otherwise."""
-
-    def __init__(self, approvals: Approvals, config: Path | None) -> None:
-        self._approvals = approvals
-        self._config = config
-        self._watch = WatchedFiles()
-        self._rules: tuple[Rule, ...] = ()
-        self._looking = threading.Lock()
-
-    def now(self) -> tuple[Rule, ...]:
-        """None of them where the file cannot be read: then a person is asked."""
-        with self._looking:
-            if self._watch.look([self._approvals.path]):
-                self._rules = self._read()
-            return self._rules
-
-    def _read(self) -> tuple[Rule, ...]:
-        try:
-            return tuple(map(Rule.parse, self._approvals.rules(self._config)))
-        except UsageError as error:
-            logger.warning("standing rules do not hold: %s", error)
-            return ()
-
-
 def _changed(known: ConfigApproval, powers: Powers) -> str:
     changed = [path for path, digest in powers.files.items() if known.files.get(path) != digest]
     if not changed:
@@ -258,12 +221,6 @@ def _changed(known: ConfigApproval, powers: Powers) -> str:
     if len(changed) > _NAMED:
         return f"{len(changed)} files changed"
     return f"{', '.join(changed)} changed"
-
-
-def _same(written: str, rule: Rule) -> bool:
-    """Whether it is for the same calls, whatever the definition of the tool."""
-    other = Rule.parse(written)
-    return (other.tool, other.arguments) == (rule.tool, rule.arguments)
 
 
 def described_tool(tool: RemoteTool) -> dict[str, Any]:

@@ -350,7 +350,7 @@ class Desk:
         word = self.asking.word(request, decision, arguments=arguments, reason=reason, rule=rule)
         if decision == "always" and rule is not None:
             with self.asking.claimed(request):  # else it may be denied in another tab while the rule is written
-                await asyncio.to_thread(self.app.person.approvals.add_rule, self.app.config.file, rule)
+                await asyncio.to_thread(self.app.standing.add, rule)
                 if not self.asking.waits(request):
                     raise UsageError(f"the turn ended before it had your word; the rule holds from now on: {rule}")
         self.asking.answer(request, word, decision)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
+from handrail.app.node_state import opened_state
 from handrail.cli import text
 from handrail.cli.complete import completer, named_config
 from handrail.cli.lazy_groups import cli_command
@@ -13,6 +16,7 @@ from handrail.cli.output.view import answer, is_terminal, tell
 from handrail.cli.run_options import CliSetup, with_unapproved_configuration
 from handrail.cli.terminal.person import terminal_person
 from handrail.config.load import find_config
+from handrail.config.standing_rules import StandingRules
 from handrail.core.errors import UsageError
 
 
@@ -22,9 +26,11 @@ def list_rules(setup: CliSetup) -> None:
     """List your standing rules for this configuration, in the order in which they are asked.
 
     You set them at the page or in the terminal program, by "always". They stand in a file of your own, not in the
-    project, and are asked after the rules of the configuration.
+    project, or, where replicas share a state, in that state, for all of them. They are asked after the rules of the
+    configuration.
     """
-    rules = terminal_person(ask=False).approvals.rules(setup.config.file)
+    with _standing_rules(setup) as standing:
+        rules = standing.written()
     if setup.view.wrote_json(*({"rule": rule} for rule in rules)):
         return
     if not rules:
@@ -36,6 +42,14 @@ def list_rules(setup: CliSetup) -> None:
         tell("Take one back with: handrail confirm forget 'RULE'")
 
 
+@contextmanager
+def _standing_rules(setup: CliSetup) -> Iterator[StandingRules]:
+    """Where a node with this configuration keeps them."""
+    with opened_state(setup.config, setup.journal) as state:
+        yield state.standing_rules(terminal_person(ask=False).approvals, setup.config.file)
+
+
+# Of those in the user's file: a shell that completes asks no server.
 _complete_rules = completer(
     lambda ctx: terminal_person(ask=False).approvals.rules(find_config(named_config(ctx), Path.cwd()))
 )
@@ -49,6 +63,7 @@ def forget(setup: CliSetup, rule: str) -> None:
 
     From their next question on, programs that are at work ask you again.
     """
-    if not terminal_person(ask=False).approvals.remove_rule(setup.config.file, rule):
-        raise UsageError(f"there is no standing rule {rule!r} here; handrail confirm rules lists them")
+    with _standing_rules(setup) as standing:
+        if not standing.remove(rule):
+            raise UsageError(f"there is no standing rule {rule!r} here; handrail confirm rules lists them")
     setup.view.reply({"rule": rule, "holds": False}, f"forgotten: {text.printable(rule)}")

@@ -110,8 +110,7 @@ class SettingsView:
         """
         if not at_machine and not rule.startswith("allow "):
             raise UsageError(f"a rule that denies is taken back only at the machine itself: {AT_MACHINE}")
-        approvals, file = self._app.person.approvals, self._app.config.file
-        if not await asyncio.to_thread(approvals.remove_rule, file, rule):
+        if not await asyncio.to_thread(self._app.standing.remove, rule):
             raise UsageError(f"no standing rule {rule[:200]!r} is set; somebody may have taken it back already")
         return await self.now()
 
@@ -134,7 +133,7 @@ class SettingsView:
             text=safe,
             revision=_revision(data),
             sections=config_sections(self._app.config, hidden),
-            rules=self._app.person.approvals.rules(self._app.config.file)[:_RULES],
+            rules=self._app.standing.written()[:_RULES],
             writable=self._writable and safe == text and _is_whole(data),
             problem=_SECRET if safe != text else "; ".join(wrong),
         )

@@ -77,7 +77,7 @@ class ToolViews:
         names = (tool.scoped_name, tool.name)
         fitting = (
             str(rule)
-            for rule in (*self._app.rules, *self._app.standing)
+            for rule in (*self._app.rules, *self._app.standing.now())
             if any(fnmatchcase(name, rule.tool) for name in names) and digest.startswith(rule.definition)
         )
         return tuple(fitting)[:_RULES]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import html
-from pathlib import Path
+from collections.abc import Callable
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -19,7 +19,7 @@ from handrail.core.errors import HandrailError, UsageError
 from handrail.core.ports import Clock, SystemClock
 from handrail.journal.answering import answer
 from handrail.journal.approval_links import PATH, ApprovalLink, ApprovalLinks
-from handrail.journal.places import JournalPlace, file_of
+from handrail.journal.places import JournalPlace
 from handrail.journal.waiting_questions import WaitingQuestion, find_waiting
 
 BY = "somebody with an approval link"
@@ -37,15 +37,14 @@ _BUTTONS = {"allow": "Allow this call", "deny": "Deny it"}
 
 
 def approval_routes(
-    journal: JournalPlace, clock: Clock = SystemClock(), *, links: Path | None = None
+    journal: JournalPlace, links: Callable[[], ApprovalLinks], clock: Clock = SystemClock()
 ) -> tuple[Route, ...]:
-    """The routes of a node whose journal this is; `links` is the folder with the key of the links, if not beside it."""
-    key_folder = file_of(journal, "links").parent if links is None else links
+    """The routes of a node whose journal this is; `links` reads the key of the links, and may block."""
 
     async def endpoint(request: Request) -> Response:
         token = request.path_params["token"]
         try:
-            link = (await asyncio.to_thread(ApprovalLinks.beside, key_folder / "journal.db")).read(token, clock.now())
+            link = (await asyncio.to_thread(links)).read(token, clock.now())
             question = await asyncio.to_thread(_waiting, journal, link)
             if request.method == "POST":
                 return await _answered(journal, question, await _decision(request), link)
