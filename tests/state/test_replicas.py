@@ -288,7 +288,8 @@ def test_a_link_that_one_signs_answers_its_question_at_the_other(replicas: tuple
     with urlopen(form, timeout=60) as page:
         assert "Allowed" in page.read().decode()
     assert "mint tea" not in notes(*replicas)
-    assert first.command(*call, "--run", question["run"])
+    ran = handrail(first.folder, *call, "--run", question["run"], HANDRAIL_STATE=first.state)
+    assert ran.returncode == 0, ran.stderr
     assert notes(*replicas).count("mint tea") == 1
 
 

@@ -66,7 +66,7 @@ class NodeState:
         return FileRules(approvals, config) if self.database is None else SharedRules(self.database)
 
     def approval_links(self) -> ApprovalLinks:
-        """What makes and reads the links by which a person answers a question; a link of one replica opens at all.
+        """What makes and reads the links by which a person answers a question. They open at every replica.
 
         Raises:
             JournalError: The key cannot be used as it is, or cannot be made.
