@@ -13,6 +13,7 @@ from hypothesis import given, strategies as st
 from handrail import ToolCall, ToolResult
 from handrail.core.calls import SpilledOutput
 from handrail.core.errors import UsageError
+from handrail.core.events import ToolsOffered
 from handrail.core.ids import new_id
 from handrail.core.messages import (
     Artefact,
@@ -31,6 +32,7 @@ from handrail.desk.conversation_file import read_shared_file, write_shared_file
 from handrail.desk.message_view import MessageView
 from handrail.desk.turns import answered_prefix_length, turn_start_at, turn_starts
 from handrail.desk.values import AttachedFile
+from handrail.journal.reader import history
 from handrail.run.history import unanswered_calls
 from handrail.sessions.store.content import ContentError
 from handrail.sessions.store.conversations import ConversationStore
@@ -307,3 +309,22 @@ def test_data_is_base64_in_a_file() -> None:
     said = Conversation((UserMessage((Media(media_type="image/png", data=b"\x89PNG"),)),))
     file = write_shared_file("", said, MessageView(registered()))
     assert base64.b64encode(b"\x89PNG") in file.data and file.name == "conversation.handrail.json"
+
+
+async def test_a_tool_that_is_switched_off_is_neither_offered_nor_run_and_stays_off(tmp_path: Path) -> None:
+    parlour = ScriptedDesk(tmp_path, [reply("", ("add", {"a": 1, "b": 2}), ("hold", {})), reply("Done.")])
+    parlour.gate.open.set()
+    async with parlour.open() as desk:
+        id = await desk.begin(off=["notes:add"])
+        await desk.say(id, "Go")
+        shown = await over(desk, id)
+        outcomes = {item.name: item.outcome for item in shown.items if item.kind == "result"}
+        assert outcomes == {"notes:add": "forbidden", "doors:hold": "ok"}
+        offered = [event for event in history(desk.app.journal.path, id) if isinstance(event, ToolsOffered)]
+        assert offered and all({"add", "notes:add"}.isdisjoint(event.tools) for event in offered)
+        await desk.choose(id, model="second")
+        assert (await snapshot(desk, await desk.fork(id))).off == ("notes:add",)
+    async with parlour.open() as desk:
+        assert (await snapshot(desk, id)).off == ("notes:add",)
+        await desk.choose(id, off=[])
+        assert (await snapshot(desk, id)).off == ()

@@ -11,6 +11,7 @@ from handrail.config.values import Config
 from handrail.core.errors import UsageError
 from handrail.desk.values import EnsembleChoice, ModelChoice
 from handrail.desk.views.tools import ensemble_sources, tools_to_choose
+from handrail.execute.spill import READ_OUTPUT
 from handrail.tools.registry import RegisteredTools
 
 _WILD = "*?["
@@ -70,8 +71,15 @@ def check_ensembles(app: App, chosen: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(chosen))
 
 
-def tool_patterns(chosen: tuple[str, ...] | None, tools: RegisteredTools) -> tuple[tuple[str, ...], ...]:
-    """What a run may call: the tools of these ensembles, and those that are in none by their names."""
+def tool_patterns(
+    chosen: tuple[str, ...] | None, off: tuple[str, ...], tools: RegisteredTools
+) -> tuple[tuple[str, ...], ...]:
+    """What a run may call: the tools of these ensembles, and those that are in none by their names; if some are
+    switched off, every other one by its name."""
+    if off:
+        offered = (tool for tool in tools if chosen is None or (tool.ensemble or "") in chosen)
+        names = (_exactly(tool.scoped_name) for tool in offered if tool.scoped_name not in off)
+        return ((*names, READ_OUTPUT),)  # one pattern at least: none at all would be everything
     if chosen is None:
         return ()
     alone = (_exactly(tool.name) for tool in tools if not tool.ensemble) if "" in chosen else ()

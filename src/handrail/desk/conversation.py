@@ -144,6 +144,7 @@ class DeskConversation:
             cursor=self.feed.cursor,
             model=self.model,
             ensembles=self.chosen.ensembles,
+            off=self.chosen.off,
             live=None if self.turn is None else self.turn.live,
             questions=self.around.asking.of(self.id),
             alert=self.alert,
@@ -296,7 +297,8 @@ class DeskConversation:
         await self.save()
         app = self.around.app
         llm = self.around.models.open(app.config, self.model)
-        runner = app.runner(llm, self.around.terms.on_wait, valid=tool_patterns(self.chosen.ensembles, app.tools))
+        valid = tool_patterns(self.chosen.ensembles, self.chosen.off, app.tools)
+        runner = app.runner(llm, self.around.terms.on_wait, valid=valid)
         with self.around.asking.attend(self.id, self.id, self._heard, self.kept.about.title):
             await runner.run(self.conversation, Context(run=self.id), self._emit, follow=self._follow)
 
@@ -440,8 +442,8 @@ class DeskConversation:
         self.tell_news()
 
     def tell_about(self) -> None:
-        about = {"title": self.kept.about.title, "model": self.model, "ensembles": self.chosen.ensembles}
-        self.feed.tell("about", about)
+        tools = {"ensembles": self.chosen.ensembles, "off": self.chosen.off}
+        self.feed.tell("about", {"title": self.kept.about.title, "model": self.model, **tools})
 
     def tell_news(self) -> None:
         if self.kept.about.title and not self.kept.is_gone:

@@ -144,6 +144,7 @@ class Desk:
         *,
         model: str | None = None,
         ensembles: Sequence[str] | None = None,
+        off: Sequence[str] = (),
         system: str = "",
         run: tuple[str, Conversation] | None = None,
     ) -> str:
@@ -155,7 +156,9 @@ class Desk:
         if model:
             check_model(self.app.config, model)
         chosen = ConversationChoices(
-            model=model or "", ensembles=None if ensembles is None else check_ensembles(self.app, ensembles)
+            model=model or "",
+            ensembles=None if ensembles is None else check_ensembles(self.app, ensembles),
+            off=tuple(sorted(set(off))),
         )
         id, begun = run or (None, Conversation())
         if system and run is None:
@@ -258,10 +261,15 @@ class Desk:
         await (await self._talks.of(id)).dismiss()
 
     async def choose(
-        self, id: str, *, model: str | None = None, ensembles: Sequence[str] | EllipsisType | None = ...
+        self,
+        id: str,
+        *,
+        model: str | None = None,
+        ensembles: Sequence[str] | EllipsisType | None = ...,
+        off: Sequence[str] | None = None,
     ) -> None:
-        """Go on with another model or with other ensembles, from the next turn on. What is not given stays as it is;
-        None is all ensembles."""
+        """Go on with another model or with other tools, from the next turn on. What is not given stays as it is;
+        None is all ensembles. Tools that are switched `off` stay so when they are away and come back."""
         talk = await self._talks.of(id)
         chosen: dict[str, Any] = {}
         if model is not None:
@@ -269,6 +277,8 @@ class Desk:
             chosen["model"] = model
         if ensembles is not ...:
             chosen["ensembles"] = None if ensembles is None else check_ensembles(self.app, ensembles)
+        if off is not None:
+            chosen["off"] = tuple(sorted(set(off)))
         await talk.choose(**chosen)
 
     async def fork(self, id: str, upto: int | None = None) -> str:
@@ -278,7 +288,7 @@ class Desk:
         messages = talk.conversation.messages
         begun = talk.conversation.upto(answered_prefix_length(messages, len(messages) if upto is None else upto))
         kept = Conversation(talk.shown.kept(begun.messages))
-        chosen = ConversationChoices(model=talk.chosen.model, ensembles=talk.chosen.ensembles)
+        chosen = ConversationChoices(model=talk.chosen.model, ensembles=talk.chosen.ensembles, off=talk.chosen.off)
         return await self._talks.begin(kept, chosen, talk.kept.about.title or None, id)
 
     async def rename(self, id: str, title: str) -> None:

@@ -222,6 +222,8 @@ class ConversationSnapshot(Struct, frozen=True, kw_only=True, omit_defaults=True
     model: str
     ensembles: tuple[str, ...] | None = None
     """Which of them are offered; None is all."""
+    off: tuple[str, ...] = ()
+    """Tools that are switched off, by their scoped names."""
     live: LiveTurn | None = None
     questions: tuple[DeskQuestion, ...] = ()
     alert: Alert | None = None
@@ -243,7 +245,7 @@ class ConversationEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `ShownServiceCall`. question: a `DeskQuestion`. answered: {"request", "decision", "by"}. state: {"state", "model",
     "begun"}. items: {"from", "items", "total", "calls"}: every message from that index on is replaced, and of what is
     live only these calls are left. alert: an `Alert`, or {} once it is answered. about: {"title", "model",
-    "ensembles"}. gone: {} (it was deleted)."""
+    "ensembles", "off"}. gone: {} (it was deleted)."""
 
 
 class AttachedFile(Struct, frozen=True, kw_only=True):

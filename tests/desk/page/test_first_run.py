@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import expect
 
-from tests.desk.page.chat_actions import box
+from tests.desk.page.chat_actions import answered, box, card, say
 from tests.desk.page.conftest import Tab
 from tests.desk.page.page_node import PageNode
 
@@ -32,3 +32,18 @@ def test_the_first_look_the_picker_and_the_tools_view_count_the_same_tools(serve
     page.get_by_role("link", name="Tools", exact=True).click()
     expect(page.get_by_text("notes:write_note")).to_be_visible()
     expect(page.get_by_role("main").get_by_text("7 tools", exact=True)).to_be_visible()
+
+
+def test_a_single_tool_is_switched_off_and_the_model_cannot_call_it_until_it_is_on_again(
+    served: PageNode, tab: Tab
+) -> None:
+    page = tab(served)
+    page.locator("summary.picker").click()
+    page.get_by_label("Single tools of notes").click()
+    page.get_by_role("checkbox", name="notes:read_note").uncheck()
+    expect(page.locator("summary.picker")).to_contain_text("6 tools")
+    say(page, "read the note")
+    answered(page, "You need bread, milk and tea.")  # the scripted model says so whatever came of the call
+    expect(card(page, "read_note")).to_contain_text("Not permitted.")
+    page.reload()
+    expect(page.locator("summary.picker")).to_contain_text("6 tools")

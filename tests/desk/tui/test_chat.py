@@ -158,6 +158,10 @@ async def test_another_model_and_other_tools_are_chosen_by_keys(folder: Path) ->
         await person.press("f5")
         await person.at(PickSomeDialog)
         await person.press("down", "space", "enter")
+        await person.until(lambda: "but 1" in person.static("#about"))
+        await person.press("f5")
+        await person.at(PickSomeDialog)
+        await person.press("space", "enter")
         await person.until(lambda: "odd" in person.static("#about"))
         assert "box" not in person.static("#about")
 

@@ -196,6 +196,7 @@
  * @property {number} cursor Events after this number are news.
  * @property {string} model
  * @property {string[] | null} [ensembles] Which of them are offered; None is all.
+ * @property {string[]} [off] Tools that are switched off, by their scoped names.
  * @property {LiveTurn | null} [live]
  * @property {DeskQuestion[]} [questions]
  * @property {Alert | null} [alert] The failure that a person has not answered yet.
@@ -212,7 +213,7 @@
  * @property {any} [data] text, reasoning, notice: {"text"}. call: a `LiveCall`, whole, in place of the one with its
  *   id. service_call: a `ShownServiceCall`. question: a `Question`. answered: {"request", "decision", "by"}. state: {"state", "model", "begun"}. items:
  *   {"from", "items", "total", "calls"}: every message from that index on is replaced, and of what is live only these
- *   calls are left. alert: an `Alert`, or {} once it is answered. about: {"title", "model", "ensembles"}. gone: {} (it was deleted).
+ *   calls are left. alert: an `Alert`, or {} once it is answered. about: {"title", "model", "ensembles", "off"}. gone: {} (it was deleted).
  */
 
 /**

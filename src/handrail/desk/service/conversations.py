@@ -55,6 +55,7 @@ _TABLE = CapabilityTable(
         "index": _INDEX,
         "limit": {"type": "integer", "minimum": 1, "maximum": 500},
         "model": {"anyOf": [_ID, {"type": "null"}]},
+        "off": {"type": "array", "maxItems": 10_000, "items": _NAME},
         "once": _ID,
         "part": _INDEX,
         "reason": _SHORT,
@@ -88,14 +89,14 @@ class ConversationCapabilities:
         yield answer("desk.whole", "All of a text.", desk.whole, "id index", "text")
         yield answer("desk.attachment", "A file of a message.", desk.attachment, "id index part")
         # talking
-        fields = "model? ensembles? system?"
+        fields = "model? ensembles? off? system?"
         yield answer("desk.begin", "A new conversation.", desk.begin, fields, "id", changes=True)
         fields = "id text attached? upto? once?"
         yield answer("desk.say", "Say something; the model answers.", self._say, fields, "index", changes=True)
         yield answer("desk.again", "Let the model answer again.", desk.again, "id", changes=True)
         yield answer("desk.stop", "End the turn under way.", desk.stop, "id")
         yield answer("desk.undo", "Keep so many messages.", desk.undo, "id upto", "words")
-        yield answer("desk.choose", "Other models and tools.", desk.choose, "id model? ensembles?")
+        yield answer("desk.choose", "Other models and tools.", desk.choose, "id model? ensembles? off?")
         # keeping
         yield answer("desk.fork", "Go on elsewhere.", desk.fork, "id upto?", "id", changes=True)
         yield answer("desk.rename", "Another title.", desk.rename, "id title")

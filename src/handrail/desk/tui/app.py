@@ -38,7 +38,7 @@ _KEYS = (
     ("Ctrl+O", "conversations: search, fork, rename, share, take, delete"),
     ("F2", "tools: what each is, how it did, and trying one"),
     ("F3", "the record: what ran, verifying it, receipts, export"),
-    ("F4, F5", "another model; other sets of tools"),
+    ("F4, F5", "another model; which tools it may use"),
     ("F6, F7", "go to the alert; go to the question that waits"),
     ("Ctrl+T", "attach a file to what you say next"),
     ("Ctrl+S", "save a picture or a file of this conversation"),

@@ -23,10 +23,11 @@ from handrail.desk.tui.dialogs import (
     FullTextDialog,
     LineDialog,
     PickDialog,
+    chosen_tools,
     list_conversation_files,
     list_undo_points,
-    pick_ensembles,
     pick_model,
+    pick_tools,
     read_attachment,
     save_download,
 )
@@ -105,6 +106,7 @@ class ChatScreen(Screen[None]):
         self._total = 0
         self._model = ""
         self._ensembles: tuple[str, ...] | None = None
+        self._off: tuple[str, ...] = ()
         self._title = ""
         self._questions: dict[str, DeskQuestion] = {}
         """Those that wait, by request."""
@@ -152,6 +154,7 @@ class ChatScreen(Screen[None]):
 
     async def _begin(self, now: ConversationSnapshot) -> None:
         self._total, self._title, self._model, self._ensembles = now.total, now.title, now.model, now.ensembles
+        self._off = now.off
         self._set_state(now.state)
         await self.query_one(TranscriptView).show(now)
         self.query_one(AlertBanner).show(now.alert)
@@ -184,6 +187,7 @@ class ChatScreen(Screen[None]):
                 self.query_one(AlertBanner).show(data if isinstance(data, Alert) else None)
             case "about":
                 self._title, self._model, self._ensembles = data["title"], data["model"], data["ensembles"]
+                self._off = data["off"]
                 self._say_about()
             case "gone":
                 self.action_new()
@@ -195,6 +199,7 @@ class ChatScreen(Screen[None]):
     def _say_about(self) -> None:
         named = ", ".join(each or "own tools" for each in self._ensembles or ())
         sets = "all tools" if self._ensembles is None else named or "no tools"
+        sets += f" but {len(self._off)}" if self._off and sets != "no tools" else ""
         state = f"{_STATES[self.state]} · " if _STATES[self.state] else ""
         title = line(self._title, 40) or "new conversation"
         chosen = f"F4 {line(self._model, 30)} · F5 {line(sets, 30)}"
@@ -259,7 +264,9 @@ class ChatScreen(Screen[None]):
 
     @work(group="new")
     async def action_new(self) -> None:
-        begun = await attempt(self, self._desk.begin(model=self._model or None, ensembles=self._ensembles))
+        begun = await attempt(
+            self, self._desk.begin(model=self._model or None, ensembles=self._ensembles, off=self._off)
+        )
         if begun is not None:
             self.go(begun)
 
@@ -312,10 +319,10 @@ class ChatScreen(Screen[None]):
     @work(exclusive=True, group="dialog")
     async def action_ensembles(self) -> None:
         about = self._desk.about()
-        taken = await self.app.push_screen_wait(pick_ensembles(about, self._ensembles))
+        taken = await self.app.push_screen_wait(pick_tools(about, self._ensembles, self._off))
         if taken is not None:
-            every = {each.name for each in about.ensembles}
-            await attempt(self, self._desk.choose(self.talk, ensembles=None if set(taken) == every else taken))
+            ensembles, off = chosen_tools(about, taken, self._off)
+            await attempt(self, self._desk.choose(self.talk, ensembles=ensembles, off=off))
 
     @work(exclusive=True, group="dialog")
     async def action_attach(self) -> None:

@@ -222,11 +222,29 @@ def pick_model(about: DeskInfo, current: str) -> PickDialog:
     return PickDialog("Go on with which model?", rows, chosen=current)
 
 
-def pick_ensembles(about: DeskInfo, current: Sequence[str] | None) -> PickSomeDialog:
-    """None is all of them."""
-    rows = [(each.name, _ensemble_words(each)) for each in about.ensembles]
-    chosen = [each.name for each in about.ensembles] if current is None else current
-    return PickSomeDialog("Which sets of tools are offered?", rows, chosen)
+def pick_tools(about: DeskInfo, ensembles: Sequence[str] | None, off: Sequence[str]) -> PickSomeDialog:
+    """Sets of tools, and below each its tools; None is all sets."""
+    rows: list[tuple[str, str]] = []
+    for each in about.ensembles:
+        rows.append((f"{_SET}{each.name}", _ensemble_words(each)))
+        rows += [(f"{_TOOL}{name}", f"  {line(name, 60)}") for name in each.names]
+    chosen = [key for key, _ in rows if key.startswith(_TOOL) and key.removeprefix(_TOOL) not in off]
+    chosen += [f"{_SET}{each.name}" for each in about.ensembles if ensembles is None or each.name in ensembles]
+    return PickSomeDialog("Which tools are offered?", rows, chosen)
+
+
+def chosen_tools(
+    about: DeskInfo, taken: Sequence[str], off: Sequence[str]
+) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+    """The sets and the tools switched off that `pick_tools` gave. Of tools that are not there now, those stay off that
+    were."""
+    sets = tuple(each.name for each in about.ensembles if f"{_SET}{each.name}" in taken)
+    there = [name for each in about.ensembles for name in each.names]
+    now = (*(name for name in there if f"{_TOOL}{name}" not in taken), *(name for name in off if name not in there))
+    return None if len(sets) == len(about.ensembles) else sets, now
+
+
+_SET, _TOOL = "set ", "tool "
 
 
 def _ensemble_words(choice: EnsembleChoice) -> str:

@@ -29,6 +29,8 @@ class ConversationChoices(Struct, frozen=True, kw_only=True):
     """By its name in the configuration; `""` is the default one."""
     ensembles: tuple[str, ...] | None = None
     """Those that are offered; None is all."""
+    off: tuple[str, ...] = ()
+    """Tools that are switched off, by their scoped names."""
     once: str = ""
     """The key under which words were last said, so that they are not said twice."""
     working: bool = False

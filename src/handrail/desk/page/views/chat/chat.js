@@ -116,8 +116,8 @@ function shortcuts() {
 function fresh(ctx) {
   /** @param {Said} said */
   async function send({ text, attached, once }) {
-    const { model, ensembles } = writes.choice();
-    const made = await ask("desk.begin", { ...(model ? { model } : {}), ensembles }).catch(said("chat.failed.begin"));
+    const { model, ensembles, off } = writes.choice();
+    const made = await ask("desk.begin", { ...(model ? { model } : {}), ensembles, off }).catch(said("chat.failed.begin"));
     const input = { id: made.id, text, once, ...(attached.length ? { attached } : {}) };
     await ask("desk.say", input).catch(async (error) => {
       // What may have been said is looked for where it would be. Else all of it stays here, with its files.

@@ -148,7 +148,7 @@ export function composer(id, about, doings, written = drafts(new Map())) {
     set(talk) {
       working = underWay(talk);
       if (upto !== null && upto > talk.total) upto = null;
-      picked.set({ model: talk.model, ensembles: talk.ensembles });
+      picked.set({ model: talk.model, ensembles: talk.ensembles, off: talk.off });
       refresh();
     },
     /** Words to begin with; the first `open` in them is what the person says next. @param {string} words @param {string} open */

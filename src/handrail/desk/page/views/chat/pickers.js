@@ -1,4 +1,4 @@
-/** Which model answers, and which ensembles it may use. */
+/** Which model answers, and which ensembles and tools it may use. */
 
 /** @import { DeskInfo, EnsembleChoice, ModelChoice } from "../../values.js" */
 
@@ -10,6 +10,7 @@ import { count, t } from "../../words.js";
  * @typedef {object} Choice
  * @property {string} model
  * @property {string[] | null} ensembles null is all of them.
+ * @property {string[]} off Tools that are switched off, by their scoped names.
  */
 
 /**
@@ -19,13 +20,15 @@ import { count, t } from "../../words.js";
  */
 export function pickers(about, chosen, first = null) {
   /** What nobody has chosen, and no conversation has said, is as usual. @type {Choice} */
-  let now = first ?? { model: "", ensembles: null };
+  let now = first ?? { model: "", ensembles: null, off: [] };
   const model = h("select", { class: "picker", "aria-label": t("chat.model.pick"), title: t("chat.model.pick") });
   model.addEventListener("change", () => change({ model: model.value }));
   const said = h("span");
   const boxes = h("fieldset", { class: "choices" });
   const fold = h("details", { class: "picker-fold" }, h("summary", { class: "picker" }, icon("tools"), said), boxes);
   const node = h("div", { class: "pickers" }, model, fold);
+  /** Ensembles whose tools are shown. @type {Set<string>} */
+  const unfolded = new Set();
   fold.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || !fold.open) return;
     event.stopPropagation();
@@ -55,15 +58,18 @@ export function pickers(about, chosen, first = null) {
     replace(model, options(about.models, now.model || usual(about)));
     const all = about.ensembles.map((one) => one.name);
     const used = now.ensembles ?? all;
-    const tools = about.ensembles.filter((one) => used.includes(one.name)).reduce((sum, one) => sum + (one.tools ?? 0), 0);
+    const on = (/** @type {string} */ name) => !now.off.includes(name);
+    const tools = about.ensembles.filter((one) => used.includes(one.name)).reduce((sum, one) => sum + (one.names ?? []).filter(on).length, 0);
     said.textContent = count(tools, "chat.tools");
     /** @param {EnsembleChoice} one @param {boolean} on */
     const toggle = (one, on) => {
       const left = all.filter((name) => (name === one.name ? on : used.includes(name)));
       change({ ensembles: left.length === all.length ? null : left });
     };
+    /** @param {string} name @param {boolean} on */
+    const turn = (name, on) => change({ off: on ? now.off.filter((one) => one !== name) : [...now.off, name] });
     const focused = boxes.contains(document.activeElement) ? document.activeElement?.getAttribute("data-name") : null;
-    replace(boxes, h("legend", null, t("chat.ensembles")), about.ensembles.map((one) => box(one, used.includes(one.name), toggle)));
+    replace(boxes, h("legend", null, t("chat.ensembles")), about.ensembles.flatMap((one) => [box(one, used.includes(one.name), toggle), toolBoxes(one, used.includes(one.name), now.off, turn, unfolded)]));
     if (focused !== null) for (const one of boxes.querySelectorAll("input")) if (one.dataset["name"] === focused) one.focus();
   }
   draw();
@@ -80,8 +86,8 @@ export function pickers(about, chosen, first = null) {
     },
     /** @param {Choice} choice */
     set(choice) {
-      if (choice.model === now.model && String(choice.ensembles) === String(now.ensembles)) return;
-      now = { model: choice.model || now.model, ensembles: choice.ensembles };
+      if (JSON.stringify([choice.model, choice.ensembles, choice.off]) === JSON.stringify([now.model, now.ensembles, now.off])) return;
+      now = { model: choice.model || now.model, ensembles: choice.ensembles, off: choice.off };
       draw();
     },
   };
@@ -115,4 +121,26 @@ function box(one, on, toggle) {
     h("span", { class: "choice-name" }, name),
     h("span", { class: one.problem ? "meta bad" : "meta" }, meta),
   );
+}
+
+/**
+ * The tools of an ensemble, each of which can be switched off by itself.
+ * @param {EnsembleChoice} one
+ * @param {boolean} used
+ * @param {string[]} off
+ * @param {(name: string, on: boolean) => void} turn
+ * @param {Set<string>} unfolded
+ */
+function toolBoxes(one, used, off, turn, unfolded) {
+  const names = one.names ?? [];
+  if (!names.length) return null;
+  const boxes = names.map((name) => {
+    const input = h("input", { type: "checkbox", checked: used && !off.includes(name), disabled: !used, data: { name: `tool ${name}` } });
+    input.addEventListener("change", () => turn(name, input.checked));
+    return h("label", { class: "choice" }, input, h("span", { class: "choice-name" }, visible(name)));
+  });
+  const group = one.name ? visible(one.name) : t("chat.ensembles.none");
+  const node = h("details", { class: "choice-tools", open: unfolded.has(one.name) }, h("summary", { "aria-label": t("chat.tools.each", { group }) }, t("chat.tools.single")), boxes);
+  node.addEventListener("toggle", () => void (node.open ? unfolded.add(one.name) : unfolded.delete(one.name)));
+  return node;
 }

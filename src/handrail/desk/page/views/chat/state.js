@@ -23,6 +23,7 @@
  * @property {number} cursor
  * @property {string} model
  * @property {string[] | null} ensembles Which are offered; null is all.
+ * @property {string[]} off Tools that are switched off.
  * @property {Turn} live
  * @property {DeskQuestion[]} questions
  * @property {Alert | null} alert
@@ -45,6 +46,7 @@ export function opened(snapshot) {
     cursor: snapshot.cursor,
     model: snapshot.model,
     ensembles: snapshot.ensembles ? [...snapshot.ensembles] : null,
+    off: [...(snapshot.off ?? [])],
     live: turn(snapshot.live),
     questions: [...(snapshot.questions ?? [])],
     alert: snapshot.alert ?? null,
@@ -83,6 +85,7 @@ const CHANGES = {
     title: data.title ?? talk.title,
     model: data.model ?? talk.model,
     ensembles: data.ensembles ?? null,
+    off: [...(data.off ?? [])],
   }),
   gone: () => ({ gone: true }),
 };

@@ -214,7 +214,7 @@ function doings(id, ctx, write, rest, lasting) {
     },
     stop: async () => void (await call("desk.stop", {}, "chat.failed.stop")),
     /** @param {Choice} choice */
-    choose: ({ model, ensembles }) => void call("desk.choose", { ...(model ? { model } : {}), ensembles }, "chat.failed.choose"),
+    choose: ({ model, ensembles, off }) => void call("desk.choose", { ...(model ? { model } : {}), ensembles, off }, "chat.failed.choose"),
     /** @param {Said} said */
     send: async ({ text, attached, upto, once }) => {
       const input = { id, text, once, ...(attached.length ? { attached } : {}), ...(upto === null ? {} : { upto }) };
