@@ -60,7 +60,18 @@ def test_in_json_every_event_is_a_line(folder: Path) -> None:
     assert kinds[:2] == ["conversation.changed", "tools.offered"]
     assert {"call.requested", "call.intended", "call.settled", "reply.given"} < set(kinds)
     assert "".join(event["text"] for event in events if event["type"] == "text.delta") == "Let me see.It is 3."
-    assert kinds[-2:] == ["reply.finished", "reply.given"]
+    assert kinds[-3:] == ["reply.finished", "reply.given", "result"]
+
+
+def test_in_json_the_last_line_has_the_result_or_what_waits(folder: Path) -> None:
+    done = lines(run("ask", *WITH, "--json", "the sum?"))[-1]
+    left = run("ask", *WITH, "--json", "pay her")
+    waits = lines(left)[-1]
+
+    assert (done["type"], done["state"], done["text"], done["waiting"]) == ("result", "done", "It is 3.", [])
+    assert done["run"].startswith("run_")
+    assert (waits["state"], waits["text"], [each["tool"] for each in waits["waiting"]]) == ("waiting", "", ["pay"])
+    assert left.exit_code == 1
 
 
 def test_what_is_piped_in_is_given_to_the_model_beside_the_question(folder: Path) -> None:

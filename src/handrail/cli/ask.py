@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     "handrail ask --tools tools.py 'What is the weather in Lisbon?'",
     "handrail ask -m openai:gpt-5 --rule 'allow write_file path=docs/**' 'Write a summary of README.md'",
     "handrail ask 'What does this change?' < changes.diff",
-    "handrail ask --json 'What is 2 + 2?' | jq -r 'select(.type == \"text.delta\") | .text'",
+    "handrail ask --json 'What is 2 + 2?' | jq -r 'select(.type == \"result\") | .text'",
 )
 @click.argument("question", nargs=-1)
 @click.option("--system", metavar="TEXT", help="What the model is told before the question.")
@@ -35,7 +35,8 @@ def command(
     The answer goes to stdout, and below it the sources that it cites; calls, questions and the id of the run go to
     stderr. Before a tool changes something you are asked on a terminal; elsewhere the call waits, and one line says how
     to allow it. What is piped in is given to the model beside the QUESTION. Everything is in the journal, and a run
-    that is cut off can be taken up.
+    that is cut off can be taken up. With --json every event is a line, and the last line is the result:
+    the text, the run, the tokens, and what waits.
     """
     from handrail.cli.run_driver import drive_run
     from handrail.core.ids import new_id

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import click
 
 from handrail.app import open_app, open_model
 from handrail.cli import text
 from handrail.cli.output.live_run import LiveRunPrinter
-from handrail.cli.output.view import tell
+from handrail.cli.output.view import answer_json, tell
 from handrail.cli.run_options import CliSetup, RunOptions
+from handrail.cli.text import builtins
 from handrail.core.confirmation import Confirmation
 from handrail.core.context import Context
 from handrail.core.errors import HandrailError, UsageError
 from handrail.core.events import ConfirmationAnswered, ConfirmationRequested, Recorded, RunResumed, RunStarted
-from handrail.core.messages import AssistantMessage, Conversation
+from handrail.core.messages import AssistantMessage, Conversation, Usage, UserMessage
 from handrail.execute.executor import Executor
 
 
@@ -41,12 +44,14 @@ def drive_run(
     """
     live = LiveRunPrinter(as_json=setup.view.as_json, files=files)
     try:
-        asyncio.run(_work(setup, chosen, run, conversation, live, before))
+        conversation = asyncio.run(_work(setup, chosen, run, conversation, live, before))
     except (HandrailError, KeyboardInterrupt):
         live.end_line()
         if live.begun:
             tell(f"Cut off; take it up with: {chosen.resume_line(setup, run)}")
         raise
+    if setup.view.as_json:
+        answer_json(_result(run, conversation, live))
     tell(f"run {text.printable(run)}")
     if live.unsaved:
         tell(f"Save what the model made with: handrail replay {text.printable(run)} --files FOLDER")
@@ -62,7 +67,8 @@ async def _work(
     conversation: Conversation,
     live: LiveRunPrinter,
     before: Sequence[Recorded],
-) -> None:
+) -> Conversation:
+    """The conversation as it is when the run stops."""
     async with (
         open_model(setup.config, chosen.model, chosen.fallback) as llm,
         open_app(setup.config, setup.journal, chosen.wanted(setup.config), chosen.ask(), chosen.person()) as app,
@@ -73,10 +79,27 @@ async def _work(
             tell("These are not the tools that the run had before; the record says which it goes on with.")
         # A model that goes on talking may say that it was done.
         if not is_answered(conversation):
-            await app.runner(llm, on_wait="pause").run(conversation, Context(run=run), live)
+            conversation = await app.runner(llm, on_wait="pause").run(conversation, Context(run=run), live)
         live.end_line()
         if not live.waiting:
             await app.executor.finish(run)
+    return conversation
+
+
+def _result(run: str, conversation: Conversation, live: LiveRunPrinter) -> dict[str, Any]:
+    """What a program needs to know at the end, as the last line: no event has all of it."""
+    asked = max((at for at, each in enumerate(conversation.messages) if isinstance(each, UserMessage)), default=-1)
+    replies = [each for each in conversation.messages[asked + 1 :] if isinstance(each, AssistantMessage)]
+    usage = reduce(Usage.plus, (each.usage for each in replies if each.usage is not None), Usage())
+    waiting = [{"request": each.request, "tool": each.tool} for each in live.waiting.values()]
+    return {
+        "type": "result",
+        "run": run,
+        "state": "waiting" if waiting else "done",
+        "text": replies[-1].text if replies and not waiting else "",
+        "usage": builtins(usage),
+        "waiting": waiting,
+    }
 
 
 async def _take_up(executor: Executor, run: str, before: Sequence[Recorded]) -> None:

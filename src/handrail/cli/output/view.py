@@ -196,7 +196,7 @@ def _draw(columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], styles:
     widths = {at: max(_width(columns[at].name), *(_width(row[at]) for row in rows)) for at in told}
     drawn = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
     for at in told:
-        drawn.add_column(columns[at].name, justify="right" if columns[at].right else "left", overflow="fold")
+        drawn.add_column(columns[at].name.upper(), justify="right" if columns[at].right else "left", overflow="fold")
     for row in rows:
         cells = {at: Text(row[at], style=styles.get(re.split("[ ,]", row[at])[0], "")) for at in told}
         for at in told:
