@@ -12,20 +12,25 @@ import pytest
 from handrail.cli.root import root
 from handrail.config.load import load_config
 from handrail.node.server.node import ServerLimits
+from handrail.state.url import StateUrl
 
 yaml: Any = pytest.importorskip("yaml", reason="the manifests are read with PyYAML")
 DEPLOY = Path(__file__).parents[2] / "deploy"
-MANIFESTS: list[dict[str, Any]] = list(yaml.safe_load_all((DEPLOY / "kubernetes" / "handrail.yaml").read_text()))
+FILES = {"separate": "handrail.yaml", "replicas": "replicas.yaml"}
+MANIFESTS: dict[str, list[dict[str, Any]]] = {
+    name: list(yaml.safe_load_all((DEPLOY / "kubernetes" / file).read_text())) for name, file in FILES.items()
+}
+PODS = {"separate": "StatefulSet", "replicas": "Deployment"}
 
 
-def manifest(kind: str) -> dict[str, Any]:
-    return next(each for each in MANIFESTS if each["kind"] == kind)
+def manifest(name: str, kind: str) -> dict[str, Any]:
+    return next(each for each in MANIFESTS[name] if each["kind"] == kind)
 
 
 def configurations() -> dict[str, str]:
     return {
         "container": (DEPLOY / "handrail.toml").read_text(),
-        "kubernetes": manifest("ConfigMap")["data"]["handrail.toml"],
+        **{name: manifest(name, "ConfigMap")["data"]["handrail.toml"] for name in FILES},
     }
 
 
@@ -37,19 +42,44 @@ def test_its_configurations_can_be_read_and_name_the_ports_that_are_probed(tmp_p
     assert f"EXPOSE {node.port} 9464" in (DEPLOY / "Containerfile").read_text()
 
 
-def test_the_probes_ask_the_port_for_operators_and_there_is_time_to_end() -> None:
-    pod = manifest("StatefulSet")["spec"]["template"]["spec"]
+@pytest.mark.parametrize("name", FILES)
+def test_the_probes_ask_the_port_for_operators_and_there_is_time_to_end(name: str) -> None:
+    template = manifest(name, PODS[name])["spec"]["template"]
+    pod = template["spec"]
     (node,) = pod["containers"]
     ports = {each["name"]: each["containerPort"] for each in node["ports"]}
     assert ports == {"http": 8420, "operators": 9464}
-    asked = {name: node[f"{name}Probe"]["httpGet"] for name in ("startup", "readiness", "liveness")}
+    asked = {probe: node[f"{probe}Probe"]["httpGet"] for probe in ("startup", "readiness", "liveness")}
     assert {each["port"] for each in asked.values()} == {"operators"}
     assert [each["path"] for each in asked.values()] == ["/health", "/ready", "/health"]
     assert pod["terminationGracePeriodSeconds"] > 5 + 2 * ServerLimits().grace
-    labels = manifest("StatefulSet")["spec"]["template"]["metadata"]["labels"]
-    assert all(each["spec"]["selector"] == labels for each in MANIFESTS if each["kind"] == "Service")
-    secret = manifest("Secret")["metadata"]["name"]
+    labels = template["metadata"]["labels"]
+    assert all(each["spec"]["selector"] == labels for each in MANIFESTS[name] if each["kind"] == "Service")
+    secret = manifest(name, "Secret")["metadata"]["name"]
     assert node["envFrom"] == [{"secretRef": {"name": secret}}]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_a_pod_mounts_is_there_and_nothing_is_written_elsewhere(name: str) -> None:
+    workload = manifest(name, PODS[name])["spec"]
+    (node,) = workload["template"]["spec"]["containers"]
+    there = {each["name"] for each in workload["template"]["spec"]["volumes"]}
+    there |= {each["metadata"]["name"] for each in workload.get("volumeClaimTemplates", ())}
+    assert {each["name"] for each in node["volumeMounts"]} == there
+    assert {"/var/lib/handrail", "/tmp"} <= {each["mountPath"] for each in node["volumeMounts"]}
+    assert node["securityContext"]["readOnlyRootFilesystem"]
+
+
+def test_replicas_share_the_state_of_the_secret_and_an_upgrade_never_leaves_fewer() -> None:
+    url = manifest("replicas", "Secret")["stringData"]["HANDRAIL_STATE"]
+    deployment = manifest("replicas", "Deployment")["spec"]
+    affinities = [each["spec"].get("sessionAffinity") for each in MANIFESTS["replicas"] if each["kind"] == "Service"]
+
+    assert StateUrl.parse(url).dsn == url
+    assert deployment["replicas"] > 1
+    assert deployment["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
+    assert affinities == [None, None]
+    assert "postgres" in re.findall(r"\.\[([\w,]+)\]", (DEPLOY / "Containerfile").read_text())[0].split(",")
 
 
 def test_the_unit_and_the_container_run_commands_that_there_are() -> None:
