@@ -309,6 +309,25 @@ def test_a_hook_that_cannot_decide_says_so_and_does_what_the_configuration_says(
     assert "handrail cannot decide" in agent.say(after)["systemMessage"]
 
 
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b'{"hook_event_name": 5}', b"{}"])
+def test_an_event_that_cannot_be_read_is_decided_by_the_configuration_too(agent: Agent, data: bytes) -> None:
+    agent.configure('[hook]\non_failure = "deny"\n', approved=False)
+    for host in ("claude", "codex"):
+        said = json.loads(answer_event(host, data, HookPlace(agent.folder / "handrail.toml", agent.journal)))
+        assert said["hookSpecificOutput"]["permissionDecision"] == "deny"
+
+
+@pytest.mark.parametrize("command", ["rm -rf /", ["rm", "-rf", "/"], ["bash", "-lc", "cd x && rm -rf /"]])
+def test_a_rule_about_a_command_holds_however_the_agent_writes_the_command(agent: Agent, command: Any) -> None:
+    agent.configure(RULES)
+    for host in ("claude", "codex"):
+        assert agent.before("Bash", f"t_{host}", host, command=command)[0] == "deny"
+        alone = {**agent.event("PreToolUse", "Bash", f"u_{host}", {}), "tool_input": command}
+        assert agent.say(alone, host)["hookSpecificOutput"]["permissionDecision"] == "deny"
+    assert agent.before("Bash", "t3", command=["git", "status"])[0] == "allow"
+    assert agent.before("Bash", "t4", command=["bash", "-c", "git status"])[0] is None
+
+
 def test_copilot_gives_no_ids_and_only_its_deny_is_used(agent: Agent) -> None:
     agent.configure('rules = ["deny bash command=\'rm **\'", "ask edit"]\n')
     cwd = str(agent.folder)

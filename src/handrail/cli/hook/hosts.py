@@ -14,6 +14,8 @@ a broken hook and runs the call, and of Copilot only the `deny` is documented as
 from __future__ import annotations
 
 import json
+import shlex
+from contextlib import suppress
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -122,7 +124,7 @@ def read_event(host: Host, data: bytes) -> HookEvent:
         session=_text(said, "session_id"),
         call_id=_text(said, "tool_use_id"),
         tool=_tool(host, said.get("tool_name")),
-        arguments=_arguments(said.get("tool_input")),
+        arguments=_arguments(said.get("tool_name"), said.get("tool_input")),
         folder=_text(said, "cwd"),
         asks=host == "claude" and said.get("permission_mode") not in _UNASKED,
         outcome="cancelled" if said.get("is_interrupt") is True else outcome,
@@ -149,7 +151,7 @@ def _of_copilot(said: dict[str, Any]) -> HookEvent:
         session=session,
         call_id=_text(said, "toolCallId"),
         tool=_tool("copilot", said.get("toolName")),
-        arguments=_arguments(said.get("toolArgs")),
+        arguments=_arguments(said.get("toolName"), said.get("toolArgs")),
         folder=_text(said, "cwd"),
         asks=False,
         outcome=outcome,
@@ -168,14 +170,19 @@ def _tool(host: Host, name: Any) -> str:
     return name
 
 
-def _arguments(value: Any) -> dict[str, Any]:
-    """The arguments as an object; Copilot writes them as JSON in a text."""
+def _arguments(tool: Any, value: Any) -> dict[str, Any]:
+    """The arguments as an object; Copilot writes them as JSON in a text. What a shell is to run is one line under
+    `command`, also where it comes as a list of words or alone: rules about it hold for every form."""
     if isinstance(value, str):
-        try:
+        with suppress(ValueError, RecursionError):
             value = json.loads(value)
-        except (ValueError, RecursionError):
-            return {"input": value}
-    return value if isinstance(value, dict) else {} if value is None else {"input": value}
+    shell = tool in _SHELL
+    alone = {} if value is None else {"command" if shell else "input": value}
+    found: dict[str, Any] = value if isinstance(value, dict) else alone
+    words = found.get("command")
+    if shell and isinstance(words, list) and all(isinstance(each, str) for each in words):
+        return {**found, "command": shlex.join(words)}
+    return found
 
 
 def write_answer(host: Host, name: str, verdict: Verdict) -> str:

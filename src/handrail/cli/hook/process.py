@@ -41,21 +41,31 @@ def answer_event(host: Host, data: bytes, place: HookPlace, environ: Mapping[str
     """What the host reads. It never raises: what cannot be decided is answered by `hook.on_failure`."""
     settings, name = HookSettings(), _BEFORE[host]
     try:
-        if len(data) > _MOST:
-            raise UnreadableEvent(f"what {NAMES[host]} wrote has more than {_MOST // 1024**2} MiB")
-        event = read_event(host, data)
-        if event.kind == "other":
+        event, unreadable = _read(host, data)
+        if event is not None and event.kind == "other":
             return write_answer(host, event.name or "other", Verdict())
-        name = event.name or "other"
+        name = name if event is None else event.name or "other"
         start = _start(host, environ)
         config = read_hook_config(find_config(place.config, Path(start), environ), environ)
-        settings = config.settings
+        settings = config.settings  # they decide of what cannot be read too
+        if event is None:
+            return write_answer(host, name, _undecided(host, settings, unreadable))
         return write_answer(host, name, _answered(event, config, place, start))
-    except (UnreadableEvent, HandrailError) as error:
+    except HandrailError as error:
         why = str(error)
     except Exception as error:
         why = describe_exception(error)
     return write_answer(host, name, _undecided(host, settings, why))
+
+
+def _read(host: Host, data: bytes) -> tuple[HookEvent | None, str]:
+    """The event, or why it cannot be read."""
+    if len(data) > _MOST:
+        return None, f"what {NAMES[host]} wrote has more than {_MOST // 1024**2} MiB"
+    try:
+        return read_event(host, data), ""
+    except UnreadableEvent as error:
+        return None, str(error)
 
 
 def _answered(event: HookEvent, config: HookConfig, place: HookPlace, start: str) -> Verdict:
@@ -101,5 +111,7 @@ def quick_hook(words: list[str]) -> int | None:
         options[name[2:]] = Path(value)
     if "journal" not in options and (stated := os.environ.get("HANDRAIL_JOURNAL")):
         options["journal"] = Path(stated)
+    if "://" in str(words) + os.environ.get("HANDRAIL_JOURNAL", ""):
+        return None  # a journal that is no file is refused with the words of the command line
     host: Host = "claude" if words[1] == "claude" else "codex" if words[1] == "codex" else "copilot"
     return run_hook(host, HookPlace(**options))
