@@ -18,6 +18,7 @@ from handrail.errors import InDoubt, InvalidDefinition
 from handrail.execute.policy import Policy
 from handrail.journal import JournalReader, SqliteJournal, answer
 from handrail.journal.answering import settle
+from handrail.journal.reader import erase
 from handrail.testing import FixedClock
 from tests.polling import until, until_still
 
@@ -171,6 +172,31 @@ async def test_who_wants_it_again_in_the_same_session_is_asked(path: Path) -> No
         again = await second("run_2", "call_2", may_repeat=True)
     assert "again, on purpose" in asked[0].why
     assert again.text == "paid 5 to ada (2)"
+
+
+@pytest.mark.parametrize("cut_off", [False, True])
+async def test_an_effect_whose_record_was_erased_is_not_made_again_unasked(path: Path, cut_off: bool) -> None:
+    bank, asked = Bank(), list[Confirmation]()
+
+    async def approver(question: Confirmation) -> bool:
+        asked.append(question)
+        return len(asked) > 1
+
+    if cut_off:
+        await killed_while_paying(path, bank)
+    else:
+        async with process(path, bank) as first:
+            await first("run_killed", may_repeat=True)
+    assert erase(path, run="run_killed") > 0
+    async with process(path, bank, approver=approver) as second:
+        repeated = await second("run_2", "call_1", may_repeat=True)
+        wanted = await second("run_2", "call_2", may_repeat=True)
+    if cut_off:
+        assert (repeated.outcome, wanted.outcome, asked) == ("in_doubt", "in_doubt", [])
+    else:
+        assert (repeated.outcome, wanted.outcome) == ("denied", "ok")
+        assert "its result was erased" in asked[0].why
+    assert len(bank.paid) == 2 - cut_off
 
 
 async def test_inside_one_run_equal_calls_are_two_wishes(path: Path) -> None:

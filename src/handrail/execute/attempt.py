@@ -70,8 +70,8 @@ class CallAttempt:
     """The identity of its side effect, where the journal finds one again by it."""
     effect_seen: int | None = None
     """Where the journal had last noted that effect when it was looked for."""
-    again: bool = False
-    """Whether the result of an earlier, equal call was given in this run before."""
+    why_again: str = ""
+    """Why a person must say that an effect is wanted which was made before; empty if it was not."""
     ran: bool = False
     cancelled: bool = False
     cause: Exception | None = None

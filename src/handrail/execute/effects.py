@@ -18,6 +18,7 @@ an earlier one:
     one that waits                                                               that word yet
     failed, or was denied                    runs                                runs
 
+Where that result was erased, a person is asked whether the effect is wanted again.
 Who got an earlier result instead of an effect is asked, at the next equal call of the run, whether they want it again.
 """
 
@@ -54,6 +55,7 @@ from handrail.tools.tool import Tool
 _QUESTION = b"?"
 """Behind the identity of an effect: that of the question about it."""
 WHY_AGAIN = "an equal call was made a short time ago and its result was given; is it wanted again, on purpose?"
+WHY_ERASED = "an equal call was made a short time ago and took effect; its result was erased. Is it wanted again?"
 _DOUBTFUL = frozenset(("timeout", "cancelled"))
 
 
@@ -218,10 +220,13 @@ class EarlierEffects:
             may_be_same = settled.at < caller.since or bool(caller.key)
         else:
             may_be_same = not (earlier.finished or is_same_run or await self._runs.is_live(earlier.run))
-        if not may_be_same or settled.outcome != "ok" or settled.result is None:
+        if not may_be_same or settled.outcome != "ok":
+            return None
+        if settled.result is None:
+            attempt.why_again = WHY_ERASED
             return None
         if not (caller and caller.key) and _was_given(attempt, tool):
-            attempt.again = True
+            attempt.why_again = WHY_AGAIN
             return None
         at = datetime.fromtimestamp(settled.at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         note = f"not run again: this is the result of an equal call at {at} ({earlier.where}); if it is wanted again,"

@@ -38,7 +38,7 @@ from handrail.execute.confirm import CallConfirmer, DeferAll
 from handrail.execute.dedupe.create import create_deduplicator
 from handrail.execute.dedupe.matching import Deduplicator
 from handrail.execute.dedupe.reuse import CallReuse
-from handrail.execute.effects import WHY_AGAIN, EarlierEffects, EffectOverlap, question_identity
+from handrail.execute.effects import EarlierEffects, EffectOverlap, question_identity
 from handrail.execute.isolation.handler_target import check_isolation
 from handrail.execute.origins.flow_check import check_flows
 from handrail.execute.performer import CallPerformer
@@ -247,7 +247,7 @@ class Executor(ClosedOnExit):
                 if (earlier := await self._effects.answer(attempt, tool)) is not None:
                     return earlier
             flows = self._why_confirm_flows(attempt, tool)
-            why = "; ".join(filter(None, (WHY_AGAIN if attempt.again else "", flows)))
+            why = "; ".join(filter(None, (attempt.why_again, flows)))
             if attempt.grant is None and (why or (self.policy.confirm_side_effects and not tool.reads)):
                 warnings += await self._confirm(attempt, tool, why)
                 if attempt.arguments != arguments and (earlier := await self._effects.answer(attempt, tool)):
