@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import select
 import signal
 import sys
 from dataclasses import replace
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from handrail.app import Person, settings_of
+from handrail.app.app import cancel_and_wait
 from handrail.app.node_state import opened_state
 from handrail.cli import complete
 from handrail.cli.lazy_groups import cli_command
@@ -34,6 +36,9 @@ from handrail.run.history import conversation_of
 
 if TYPE_CHECKING:
     from handrail.desk.tui.app import TuiApp
+
+_LOOK = 1.0
+"""Seconds between two looks whether the terminal is still there."""
 
 
 @cli_command(
@@ -81,9 +86,24 @@ async def _run(setup: CliSetup, chosen: RunOptions, run: str | None, system: str
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):  # the terminal is given back, and the record is closed
             loop.add_signal_handler(number, partial(app.exit, return_code=128 + number))
-        await app.run_async()
-        relay.app = None
+        watching = asyncio.create_task(_end_with_terminal(app))
+        try:
+            await app.run_async()
+        finally:
+            await cancel_and_wait(watching)
+            relay.app = None
         return app.return_code or 0
+
+
+async def _end_with_terminal(app: TuiApp) -> None:
+    """Ends the program once its terminal is gone. SIGHUP does not come from every terminal that is closed, and the
+    program would read the end of its input for ever."""
+    terminal = select.poll()
+    terminal.register(sys.stdin.fileno(), 0)  # that it was hung up is always told
+    while True:
+        if terminal.poll(0):
+            return app.exit(return_code=128 + signal.SIGHUP)
+        await asyncio.sleep(_LOOK)
 
 
 def _with_choice(config: Config, chosen: RunOptions) -> Config:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import pty
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -38,6 +42,24 @@ def test_a_conversation_that_was_kept_or_recorded_goes_on_at_a_terminal(folder: 
     ConversationStore(folder / ".handrail").save("run_otter", Conversation().say("hi").add(AssistantMessage("otters")))
     code, shown = dialogue(["tui", "run_ot"], ("otters", LEAVE))
     assert code == 0, shown
+
+
+def test_it_ends_when_its_terminal_is_gone_although_no_signal_says_so(folder: Path) -> None:
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        command("tui"),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=environment(TERM="xterm"),
+        start_new_session=True,
+    ) as process:
+        os.close(theirs)
+        shown = b""
+        while b"new conversation" not in shown:
+            shown += os.read(ours, 65_536)
+        os.close(ours)
+        assert process.wait(60) == 128 + signal.SIGHUP
 
 
 def test_files_are_read_and_written_but_never_replaced(tmp_path: Path) -> None:
