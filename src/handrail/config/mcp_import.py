@@ -388,7 +388,7 @@ def add_servers(path: Path, servers: tuple[ImportedServer, ...]) -> None:
     for server in servers:
         if server.name in taken:
             raise ConfigError(
-                "is there already; remove it there, or take over others by name with --only",
+                "is there already; remove it there, or use another name; an import takes the rest with --only",
                 file=str(path),
                 key=f"mcp.{server.name}",
             )
