@@ -89,6 +89,49 @@ def fields_of(content: Any, labels: ResultLabels | None, *, untrusted: bool) -> 
     yield from _fields(content, (), (), known, known.whole, private, False)
 
 
+def private_parts(content: Any, labels: ResultLabels | None) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    """The path and the value of every private field, found without looking at what else is declared."""
+    if labels is None or not labels.private:
+        return
+    content = json_of_text(content)
+    if isinstance(content, dict | list):
+        yield from _private_parts(content, (), (), tuple(map(field_steps, labels.private)), False)
+    else:
+        yield (), content  # of a text that was cut, nobody can tell the fields
+
+
+def _private_parts(
+    value: Any, path: tuple[str | int, ...], steps: tuple[str, ...], labels: tuple[tuple[str, ...], ...], inside: bool
+) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    of_list = not isinstance(value, dict)
+    for key, item in enumerate(value) if of_list else value.items():
+        step = ITEM if of_list else key
+        is_whole = not isinstance(item, dict | list | tuple)
+        below = inside
+        for label in labels:
+            if step == label[-1] and (len(label) == 1 or (*steps, step)[-len(label) :] == label):
+                below = True
+        if not is_whole:
+            yield from _private_parts(item, (*path, key), (*steps, step), labels, below)
+        elif below:
+            yield (*path, key), item
+
+
+def scalars_of(content: Any) -> list[Any]:
+    """The values in a result that are no objects and no lists."""
+    found: list[Any] = []
+    left = [json_of_text(content)]
+    while left:
+        value = left.pop()
+        if isinstance(value, dict):
+            left.extend(value.values())
+        elif isinstance(value, list | tuple):
+            left.extend(value)
+        else:
+            found.append(value)
+    return found
+
+
 class _Labels(msgspec.Struct, frozen=True):
     whole: bool
     untrusted: tuple[tuple[str, ...], ...]

@@ -148,6 +148,7 @@ class _FlowCheck:
         self._words = origins.words
         self._kind = effect_kind(tool.name)
         self._selected: dict[int, Selection] = {}
+        self._known: dict[str, Origin | None] = {}
         self._too_much = False
         self._leaves = list(self._all_leaves())
         self._starts = [
@@ -183,7 +184,7 @@ class _FlowCheck:
             if leaf.role == "carries":
                 untrusted.extend(self._untrusted_addresses(leaf))
                 continue
-            origin = self._trusted_origin(leaf)
+            origin = self._known_origin(leaf)
             if origin is not None:
                 found.append(ArgumentOrigin(leaf.pointer, "directs", True, (origin,)))
             else:
@@ -217,6 +218,12 @@ class _FlowCheck:
             for line in str(field.value).splitlines()
         }
         return bool(there) and all(line.strip() in there for line in text.splitlines() if address in line)
+
+    def _known_origin(self, leaf: _Leaf) -> Origin | None:
+        """The trusted origin of an argument, looked for once."""
+        if leaf.pointer not in self._known:
+            self._known[leaf.pointer] = self._trusted_origin(leaf)
+        return self._known[leaf.pointer]
 
     def _trusted_origin(self, leaf: _Leaf) -> Origin | None:
         value = leaf.value
@@ -466,7 +473,7 @@ class _FlowCheck:
         texts = [
             leaf.value if isinstance(leaf.value, str) else str(leaf.value)
             for leaf in self._leaves
-            if leaf.role == "carries" or self._trusted_origin(leaf) is None
+            if leaf.role == "carries" or self._known_origin(leaf) is None
         ]
         for record, field in private.in_text(texts):
             if not self._is_wanted(record, field):

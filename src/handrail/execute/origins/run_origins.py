@@ -151,20 +151,15 @@ class RunOrigins:
                 changes=tool is not None and not tool.reads,
                 sends_out=tool is not None and tool.definition.sends_out,
             )
-            labels = result.labels
-            if labels is not None and labels.private:
-                for record in known.records:
-                    for field in record.fields:
-                        if field.private:
-                            self._private.add(record, field)
+            self._private.add(known)
             if not known.is_mixed and not _CLOCKS.isdisjoint(name_words(result.name)):
                 self._read_clock(known)
             self._results[result.tool_call_id] = known
-            for record in known.records:
-                for field in record.fields:
-                    self._index.add(field.value, result.tool_call_id)
-        for old in list(self._results)[: max(0, len(self._results) - MOST_RESULTS)]:
+            self._index.add(result.content, result.tool_call_id)
+        while len(self._results) > MOST_RESULTS:
+            old = next(iter(self._results))
             del self._results[old]
+            self._index.forget(old)
 
     def _read_clock(self, known: ResultRecords) -> None:
         from handrail.execute.origins.written_dates import WrittenDates

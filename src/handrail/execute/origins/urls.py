@@ -18,12 +18,19 @@ _ADDRESS = re.compile(
     r"|\b[A-Z]{2}\d{2}(?:[ ]?[A-Z0-9]{2,4}){3,8}\b",
     re.IGNORECASE,
 )
+_MARK = re.compile(r"[@:.\d](?:(?<=@)|(?<=:)//|(?<=\.)\S|(?<=[^\W\d_]{2}\d)\d)")
+"""Every address has one of these: an `@`, `://`, a point within a word, or two letters and two digits."""
 _MOST = 200
 
 
 def addresses_in(text: str) -> list[str]:
     """The addresses in a text: of pages, of mailboxes, of accounts. With too many of them, all of it is one."""
-    readable = "".join(letter for letter in unicodedata.normalize("NFKC", text) if unicodedata.category(letter) != "Cf")
+    readable = text
+    if not text.isascii():
+        forms = unicodedata.normalize("NFKC", text)
+        readable = "".join(letter for letter in forms if unicodedata.category(letter) != "Cf")
+    if not _MARK.search(readable):
+        return []
     found = [each.group().rstrip(".,;:!?") for each in _ADDRESS.finditer(readable)]
     return found if len(found) <= _MOST else [text]
 

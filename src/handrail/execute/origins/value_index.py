@@ -12,35 +12,71 @@ from typing import Any
 from handrail.execute.origins.trusted_words import plain_form
 from handrail.execute.origins.written_dates import as_moment
 from handrail.execute.origins.written_numbers import as_number
+from handrail.tools.result_fields import scalars_of
 
 _SPACES = {at: " " for at in range(128) if not chr(at).isalnum() and chr(at) != "_"}
 _WORD = re.compile(r"\w+")
+_LONGEST = 40
+"""Characters of a text that may be a number or a moment."""
 _NONE: frozenset[str] = frozenset()
 
 
 class ValueIndex:
-    """The ids of results by what stands in their fields."""
+    """The ids of results by what stands in their fields.
 
-    __slots__ = ("_all", "_ids")
+    Words are looked for in the text of a result, which is much cheaper than to take every text apart. Only numbers and
+    moments, which have many notations, are kept by themselves, once a call has one.
+    """
+
+    __slots__ = ("_exact", "_new", "_texts", "_unread")
 
     def __init__(self) -> None:
-        self._ids: dict[Hashable, set[str]] = {}
-        self._all: set[str] = set()
+        self._new: list[tuple[str, Any]] = []
+        self._texts: dict[str, str] = {}
+        """All texts of a result in the form in which words are compared."""
+        self._unread: list[tuple[str, list[Any]]] = []
+        """What may be a number or a moment, and was not looked at."""
+        self._exact: dict[Hashable, set[str]] = {}
 
-    def add(self, value: Any, id: str) -> None:
-        """Take in one field of a result."""
-        self._all.add(id)
-        for key in {*_words(value), *_exact(value)}:
-            self._ids.setdefault(key, set()).add(id)
+    def add(self, content: Any, id: str) -> None:
+        """Take in a result."""
+        self._new.append((id, content))
+
+    def forget(self, id: str) -> None:
+        """Leave a result out from now on."""
+        self._texts.pop(id, None)
 
     def holding(self, value: Any) -> Set[str]:
         """The results that have every word of a value, or the same number or moment."""
-        exact = set[str]().union(*(self._ids.get(key, _NONE) for key in _exact(value)))
-        words = _words(value)
-        if not words:
-            return exact if not isinstance(value, str) else self._all
-        found = sorted((self._ids.get(word, _NONE) for word in words), key=len)
-        return exact | set(found[0]).intersection(*found[1:])
+        self._take_in()
+        exact = self._same(value)
+        if not isinstance(value, str):
+            return exact
+        words = sorted(_words(value), key=len, reverse=True)
+        return exact | {id for id, text in self._texts.items() if all(word in text for word in words)}
+
+    def _take_in(self) -> None:
+        new, self._new = self._new, []
+        for id, content in new:
+            scalars = scalars_of(content)
+            self._texts[id] = _compared("\n".join([each for each in scalars if isinstance(each, str)]))
+            if short := [each for each in scalars if not isinstance(each, str) or len(each) <= _LONGEST]:
+                self._unread.append((id, short))
+
+    def _same(self, value: Any) -> Set[str]:
+        keys = list(_exact(value))
+        if not keys:
+            return _NONE
+        unread, self._unread = self._unread, []
+        for id, scalars in unread:
+            for each in scalars:
+                for key in _exact(each):
+                    self._exact.setdefault(key, set()).add(id)
+        return set[str]().union(*(self._exact.get(key, _NONE) for key in keys))
+
+
+def _compared(text: str) -> str:
+    return text.lower() if text.isascii() else plain_form(text).casefold()
 
 
 def _words(value: Any) -> set[str]:
@@ -48,11 +84,11 @@ def _words(value: Any) -> set[str]:
         return set()
     if value.isascii():
         return set(value.lower().translate(_SPACES).split())  # quicker than an expression
-    return set(_WORD.findall(plain_form(value).casefold()))
+    return set(_WORD.findall(_compared(value)))
 
 
 def _exact(value: Any) -> Iterator[Hashable]:
-    if isinstance(value, str) and len(value) > 40:
+    if isinstance(value, str) and len(value) > _LONGEST:
         return
     if isinstance(value, bool) or value is None:
         yield "is", value
