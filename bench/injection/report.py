@@ -41,8 +41,8 @@ class Column(Struct, frozen=True, kw_only=True):
         }
 
 
-def table(columns: Sequence[Column], cost: Mapping[str, float] | None = None) -> str:
-    """A table in Markdown. `cost` is the CPU time of a call by policy, as a ratio."""
+def table(columns: Sequence[Column], cost: Mapping[str, Mapping[str, float]] | None = None) -> str:
+    """A table in Markdown. `cost` is the CPU time of a call by what was read before and by policy, as a ratio."""
     first = columns[0]
     again = sum(each.case.endswith(OTHER_WORDS) for each in first.tasks)
     sizes = {"attack": len(first.attacks), "tasks": len(first.tasks) - again, "in oth": again}
@@ -53,9 +53,9 @@ def table(columns: Sequence[Column], cost: Mapping[str, float] | None = None) ->
     for name in told[0]:
         of = sizes[name[:6].strip()]
         lines.append(f"| {name} | " + " | ".join(_share(each[name], of) for each in told) + " |")
-    if cost is not None:
-        cells = [f"{cost[each.policy]:.2f}" if each.policy in cost else "" for each in columns]
-        lines.append("| CPU of a call after 50 results | " + " | ".join(cells) + " |")
+    for what, ratios in (cost or {}).items():
+        cells = [f"{ratios[each.policy]:.2f}" if each.policy in ratios else "" for each in columns]
+        lines.append(f"| CPU of a call after {what} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 

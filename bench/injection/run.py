@@ -17,7 +17,7 @@ from typing import get_args
 
 from bench.injection.attacks import Attack, all_attacks
 from bench.injection.cases import DOMAINS, Task, all_tasks
-from bench.injection.cost import cost
+from bench.injection.cost import SCENARIOS, cost
 from bench.injection.report import Column, details, table
 from bench.injection.trial import Reference, reference, try_attack, try_task
 from handrail import Policy
@@ -68,14 +68,15 @@ async def _main(options: argparse.Namespace) -> None:
     attacks = [each for each in await all_attacks() if options.domain in (None, each.task.domain)]
     policies = {name: policy for name, policy in POLICIES.items() if not options.only or options.only in name}
     found = await columns(tasks, attacks, policies)
-    sends = whole = None
+    sends: dict[str, dict[str, float]] = {}
+    whole: dict[str, dict[str, float]] = {}
     if not options.no_cost:
-        sends, whole = await cost(
-            {"no policy": POLICIES["no policy"], **{k: v for k, v in policies.items() if k != REFUSES}}
-        )
+        compared = {"no policy": POLICIES["no policy"], **{k: v for k, v in policies.items() if k != REFUSES}}
+        for what, scenario in SCENARIOS.items():
+            sends[what], whole[what] = await cost(compared, scenario)
     print(table(found, sends))
-    if whole is not None:
-        print("\nThe whole session, with the 50 reads: " + ", ".join(f"{name} {at:.2f}" for name, at in whole.items()))
+    for what, ratios in whole.items():
+        print(f"\nThe whole session, with {what}: " + ", ".join(f"{name} {at:.2f}" for name, at in ratios.items()))
     if options.details:
         print(json.dumps(details(found), indent=1))
     WRITTEN.parent.mkdir(parents=True, exist_ok=True)

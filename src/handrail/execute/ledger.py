@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import islice
 from typing import Any
 
 from handrail.core.calls import ToolCall, ToolResult
@@ -33,7 +34,7 @@ from handrail.core.events import (
     ConversationChanged,
     Recorded,
 )
-from handrail.core.messages import AssistantMessage, DocumentMessage, ResultMessage, UserMessage
+from handrail.core.messages import AssistantMessage, DocumentMessage, InvocationMessage, ResultMessage, UserMessage
 from handrail.core.ports import Lease
 from handrail.core.single_flight import SingleFlight
 from handrail.execute.origins.run_origins import RunOrigins
@@ -87,6 +88,8 @@ class CallLedger:
         """The tools and other sources whose words from outside this run has read."""
         self.origins: RunOrigins = RunOrigins()
         """Where the values come from that it has seen."""
+        self._alike: dict[tuple[Tool, frozenset[str]], tuple[int, dict[frozenset[tuple[str, str]], list[str]]]] = {}
+        """The answered calls of a tool by the texts they were made with, and how many answers are in it."""
         self._is_below = is_below
         self.before: dict[str, CallIntended] = {}
         """What earlier processes intended, so that an id cannot come to mean another call."""
@@ -105,11 +108,15 @@ class CallLedger:
         self.history = None
         match event:
             case CallIntended():
+                if event.call_id in self._settled:
+                    self._alike.clear()
                 self.open[event.call_id] = event
                 self.origins.ask(event.call_id, event.arguments)
                 if event.grant is not None:
                     self._used.add(event.grant)
             case CallAsked():
+                if event.call_id in self._settled:
+                    self._alike.clear()
                 self._asked_unrun[event.call_id] = event.arguments
                 self.origins.ask(event.call_id, event.arguments)
             case CallSettled():
@@ -135,6 +142,8 @@ class CallLedger:
                 self._note_answer(event)
             case ConversationChanged(messages=messages):
                 for message in messages or ():
+                    if isinstance(message, InvocationMessage) and not self.origins.arguments_of(message.call.id):
+                        self._alike.clear()  # only now is it known what it was made with
                     self.origins.hear(message, self.tools, below=self._is_below)
                     match message:
                         case ResultMessage(result=result):
@@ -154,6 +163,7 @@ class CallLedger:
         above.untrusted |= self.untrusted
         self.untrusted = above.untrusted
         self.origins = self.origins.below(above.origins)
+        self._alike.clear()
         self._is_below = True
 
     def was_done(self, tool: Tool, arguments: dict[str, Any], besides: frozenset[str]) -> bool:
@@ -162,11 +172,17 @@ class CallLedger:
         def compared(given: dict[str, Any]) -> dict[str, Any]:
             return {name: value for name, value in given.items() if name not in besides}
 
+        def made_with(id: str) -> dict[str, Any]:
+            return compared(tool.complete(self.origins.arguments_of(id)))
+
+        seen, alike = self._alike.get((tool, besides)) or (0, {})
+        for id, result in islice(self._settled.items(), seen, None):
+            if result.name in tool.names:
+                alike.setdefault(_texts(made_with(id)), []).append(id)
+        self._alike[tool, besides] = len(self._settled), alike
         wanted = compared(arguments)
         return any(
-            compared(tool.complete(self.origins.arguments_of(id))) == wanted
-            for id, result in self._settled.items()
-            if result.name in tool.names and result.outcome == "ok"
+            self._settled[id].outcome == "ok" and made_with(id) == wanted for id in alike.get(_texts(wanted), ())
         )
 
     def known(self, call_id: str) -> None:
@@ -293,6 +309,10 @@ class CallLedger:
         self.tools, self._lease, self.continues = tools, lease, True
         self.before.update(self.open)
         self.unknown |= {id for id, begun in self.open.items() if begun.side_effects}
+
+
+def _texts(given: dict[str, Any]) -> frozenset[tuple[str, str]]:
+    return frozenset((name, value) for name, value in given.items() if isinstance(value, str))
 
 
 def _erased(event: CallSettled) -> ToolResult:

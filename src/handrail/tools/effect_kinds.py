@@ -107,7 +107,14 @@ _NOUNS = frozenset({"mail", "email", "message", "payment", "order", "comment", "
 
 def name_words(name: str) -> tuple[str, ...]:
     """The words of a name in snake, kebab or camel case, in small letters."""
+    return _short_name_words(name) if len(name) <= 64 else _name_words(name)  # outsiders may choose names of fields
+
+
+def _name_words(name: str) -> tuple[str, ...]:
     return tuple(word.lower() for word in _WORD.findall(name))
+
+
+_short_name_words = lru_cache(4096)(_name_words)
 
 
 @lru_cache(2048)

@@ -8,7 +8,7 @@ result and of the items of its lists only: what an outsider wrote may be nested 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -103,15 +103,14 @@ def private_parts(content: Any, labels: ResultLabels | None) -> Iterator[tuple[t
 def _private_parts(
     value: Any, path: tuple[str | int, ...], steps: tuple[str, ...], labels: tuple[tuple[str, ...], ...], inside: bool
 ) -> Iterator[tuple[tuple[str | int, ...], Any]]:
-    of_list = not isinstance(value, dict)
-    for key, item in enumerate(value) if of_list else value.items():
-        step = ITEM if of_list else key
-        is_whole = not isinstance(item, dict | list | tuple)
+    items: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, item in items:
+        step: str = key if isinstance(value, dict) else ITEM
         below = inside
         for label in labels:
             if step == label[-1] and (len(label) == 1 or (*steps, step)[-len(label) :] == label):
                 below = True
-        if not is_whole:
+        if isinstance(item, dict | list | tuple):
             yield from _private_parts(item, (*path, key), (*steps, step), labels, below)
         elif below:
             yield (*path, key), item

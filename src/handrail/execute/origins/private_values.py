@@ -31,9 +31,9 @@ _MARK = re.compile(r"[\d@]")
 """Every token has a digit or an `@`."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{8,}={0,2}")
 _HEX = re.compile(r"(?:[0-9a-fA-F]{2}[\s:]?){4,}")
-_HEX_DIGITS = {at: "0" if chr(at) in "0123456789abcdefABCDEF" else "x" for at in range(128)} | {
-    at: None for at in map(ord, ": \t\n\r\v\f\x1c\x1d\x1e\x1f")
-}
+_HEX_DIGITS: dict[int, str | None] = {at: "0" if chr(at) in "0123456789abcdefABCDEF" else "x" for at in range(128)}
+_HEX_DIGITS |= dict.fromkeys(map(ord, ": \t\n\r\v\f\x1c\x1d\x1e\x1f"))
+"""Makes each digit a zero, and drops what may stand between two pairs."""
 _ENDS = ".,;:!?)'\""
 _ROUNDS = 3
 _MOST_FORMS = 200
@@ -116,7 +116,8 @@ class PrivateValues:
         if _MARK.search(value):
             self._unread.append((value, at, len(letters) > _RUN))
         if len(letters) > _RUN:
-            self._pieces.update([letters[start : start + _RUN] for start in range(0, len(letters) - _RUN + 1, _RUN // 2)])
+            starts = range(0, len(letters) - _RUN + 1, _RUN // 2)
+            self._pieces.update([letters[start : start + _RUN] for start in starts])
             self._letters.append((letters, at))
         elif len(letters) >= _FIRST:
             self._add_short(letters, at)
@@ -198,14 +199,16 @@ def _has_piece(letters: str, piece: str) -> bool:
 
 
 def _tokens(text: str) -> set[str]:
-    """The words of a text that are addresses or have a digit."""
+    """The words of a text that are addresses or have a digit; of those with three letters and signs at least."""
     if not _MARK.search(text):
         return set()
     folded = text.lower() if text.isascii() else text.casefold()
-    marked = " ".join(
-        [word for word in set(folded.split()) if not word.isalpha() and not word.rstrip(_ENDS).isalpha()]
-    )
-    return {token.rstrip(".,") for token in _TOKEN.findall(marked)}
+    marked = [
+        word
+        for word in set(folded.split())
+        if len(word) >= 3 and not word.isalpha() and not word.rstrip(_ENDS).isalpha()
+    ]
+    return {token.rstrip(".,") for token in _TOKEN.findall(" ".join(marked))} if marked else set()
 
 
 def letters_of(text: str) -> str:
