@@ -181,7 +181,10 @@ class PrivateValues:
 
     def _find_letters(self, letters: str, found: set[int]) -> None:
         if self._short:
-            firsts = {letters[start : start + _FIRST] for start in range(len(letters) - _FIRST + 1)}
+            if len(self._short) < len(letters):  # whichever takes fewer looks
+                firsts = {first for first in self._short if first in letters}
+            else:
+                firsts = {letters[start : start + _FIRST] for start in range(len(letters) - _FIRST + 1)}
             for first in firsts & self._short.keys():
                 found.update(at for whole, at in self._short[first] if whole in letters)
         if self._pieces:

@@ -129,9 +129,9 @@ class RunOrigins:
         """The results in which a value may stand, the latest first."""
         self._take_in()
         ids = self._index.holding(value)
-        for known in reversed(self._results.values()):
-            if known.result.tool_call_id in ids:
-                yield known
+        for id in reversed(self._results):
+            if id in ids:
+                yield self._results[id]
         for known in self._held.values():
             if known.may_hold(value):
                 yield known

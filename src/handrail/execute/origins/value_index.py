@@ -50,10 +50,15 @@ class ValueIndex:
         """The results that have every word of a value, or the same number or moment."""
         self._take_in()
         exact = self._same(value)
-        if not isinstance(value, str):
+        if not isinstance(value, str) or as_number(value) is not None:
             return exact
-        words = sorted(_words(value), key=len, reverse=True)
-        return exact | {id for id, text in self._texts.items() if all(word in text for word in words)}
+        plain = _compared(value).split()
+        words = plain if len(plain) == 1 else sorted(_words(value), key=len, reverse=True)
+        if not words:
+            return exact | self._texts.keys()
+        first, *others = words
+        found = [id for id, text in self._texts.items() if first in text]
+        return exact.union(id for id in found if all(word in self._texts[id] for word in others))
 
     def _take_in(self) -> None:
         new, self._new = self._new, []
