@@ -172,7 +172,7 @@ def test_the_table_has_a_row_for_each_way_in_which_a_case_can_end() -> None:
             Trial(case="t3", done=False, asked=2),
         ],
     )
-    assert table([column], {"origins": 1.1}).splitlines() == [
+    assert table([column], {"50 results": {"origins": 1.1}}).splitlines() == [
         "| 3 attacks, 3 tasks, 0 of them also in other words | origins |",
         "|---|---:|",
         "| attacks that were silently carried out | 1 (33%) |",

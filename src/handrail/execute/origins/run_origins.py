@@ -43,6 +43,8 @@ class RunOrigins:
         self._private = PrivateValues()
         self._index = ValueIndex()
         self._new: list[tuple[ToolResult, RegisteredTools]] = []
+        self._waiting: dict[str, ToolResult] = {}
+        """The latest of those by the ids of their calls."""
         self._arguments: dict[str, Mapping[str, Any] | str] = {}
         self.outside: dict[str, None] = {}
         """What was read from outside: the names of tools, documents and other sources."""
@@ -89,7 +91,10 @@ class RunOrigins:
 
     def settle(self, result: ToolResult, tools: RegisteredTools) -> None:
         """Take in the result of a call."""
+        if self._waiting.get(result.tool_call_id) == result:
+            return  # it is told by the record and by who made it
         self._new.append((result, tools))
+        self._waiting[result.tool_call_id] = result
         if result.labels is not None and result.labels.private:
             self.has_private = True
 
@@ -140,6 +145,7 @@ class RunOrigins:
         if not self._new:
             return
         new, self._new = self._new, []
+        self._waiting.clear()
         for result, tools in new:
             if result.outcome != "ok":
                 continue  # what a refusal says repeats what was asked

@@ -58,7 +58,7 @@ class ValueIndex:
             return exact | self._texts.keys()
         first, *others = words
         found = [id for id, text in self._texts.items() if first in text]
-        return exact.union(id for id in found if all(word in self._texts[id] for word in others))
+        return exact | {id for id in found if all(word in self._texts[id] for word in others)}
 
     def _take_in(self) -> None:
         new, self._new = self._new, []
