@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import sys
 from pathlib import Path
 
@@ -43,6 +44,7 @@ async def test_the_pane_shows_progress_while_the_tool_works_and_esc_stops_the_tu
         await person.say("wait")
         await person.says("half way")
         assert "50%" in person.screen and "Esc stops it" in person.screen
+        await person.until(lambda: re.search(r"running \d+ s", person.screen) is not None)
         await person.press("escape")
         await person.idle()
         await person.says("cancelled")

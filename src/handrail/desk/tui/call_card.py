@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, ClassVar
 
 from msgspec import Struct
@@ -20,6 +21,8 @@ from handrail.desk.values import ClippedText, ConversationItem, LiveCall
 _LINES = 60
 """Of an unfolded result, before the person asks for the whole."""
 _ARGUMENTS = 8_000
+_TICK = 1.0
+"""Seconds between two looks at how long a call has been running."""
 _ERROR_LINES = 6
 _ERROR_WIDTH = 400
 _STAGES = {
@@ -47,6 +50,8 @@ class CallCardContent(Struct, frozen=True, kw_only=True):
     index: int | None = None
     """Of the message with the result, once there is one."""
     duration_us: int | None = None
+    begun: int = 0
+    """When it began to run, in milliseconds since 1970; 0 if that is not known."""
     reused: bool = False
     notes: tuple[str, ...] = ()
 
@@ -58,6 +63,7 @@ class CallCardContent(Struct, frozen=True, kw_only=True):
             arguments=call.arguments,
             written=call.written,
             stage=call.stage,
+            begun=call.begun,
             current=call.current,
             total=call.total,
             says=call.says,
@@ -118,9 +124,17 @@ class CallCard(Vertical, can_focus=True):
 
     def on_mount(self) -> None:
         self._draw()
+        self.set_interval(_TICK, self._tick)
+
+    def _tick(self) -> None:
+        if self.shown.stage == "running":
+            self._draw_head()
 
     def on_resize(self) -> None:
-        self.query_one(".head", Static).update(_head(self.shown, self.unfolded, self.size.width))
+        self._draw_head()
+
+    def _draw_head(self) -> None:
+        self.query_one(".head", Static).update(_head(self.shown, self.unfolded, self.size.width or 78))
 
     def show(self, shown: CallCardContent) -> None:
         self.shown = shown
@@ -140,7 +154,7 @@ class CallCard(Vertical, can_focus=True):
         failed = shown.outcome not in (None, "ok")
         self.set_class(failed, "failed")
         self.set_class(shown.stage == "asked", "asked")
-        self.query_one(".head", Static).update(_head(shown, self.unfolded, self.size.width or 78))
+        self._draw_head()
         bar = self.query_one(ProgressBar)
         bar.display = shown.stage == "running" and shown.current is not None
         bar.update(total=shown.total, progress=shown.current or 0)
@@ -163,6 +177,8 @@ def _head(shown: CallCardContent, unfolded: bool, width: int) -> Content:
         end = f"{shown.outcome}{', reused' if shown.reused else ''}{took}"
     else:
         sign, end = _STAGES.get(shown.stage, ("…", "no answer"))
+        if shown.stage == "running" and shown.begun:
+            end += f" {max(0, round(time.time() - shown.begun / 1000))} s"
         style = "$text-accent" if shown.stage != "open" else "$text-warning"
     name = line(shown.name, 40)
     fold = "▾" if unfolded else "▸"
