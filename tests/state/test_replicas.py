@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -87,15 +88,24 @@ def replicas(postgres_server: Any, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @contextmanager
 def replica(folder: Path, state: str) -> Iterator[Replica]:
-    for name, text in (("tools.py", TOOLS), ("handrail.toml", CONFIG + LINKS), ("replies.toml", REPLIES)):
+    files = {"tools.py": TOOLS, "handrail.toml": CONFIG + LINKS, "replies.toml": REPLIES}
+    with serving(folder, state, files) as (found, _):
+        yield found
+
+
+@contextmanager
+def serving(
+    folder: Path, state: str, files: Mapping[str, str], *words: str
+) -> Iterator[tuple[Replica, subprocess.Popen[str]]]:
+    for name, text in files.items():
         (folder / name).write_text(text)
-    serve = ("serve", "--listen", "127.0.0.1:0", "--tools", "tools.py", "--token-file", "token")
+    serve = ("serve", "--listen", "127.0.0.1:0", "--tools", "tools.py", "--token-file", "token", *words)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HANDRAIL_STATE", state)
-        approve(folder / "handrail.toml")  # it posts to a webhook
-        with running(folder, *serve) as (_, said):
+        approve(folder / "handrail.toml")  # it may post to a webhook
+        with running(folder, *serve) as (process, said):
             at = next(line for line in said if line.startswith("Serving at "))
-            yield Replica(folder, at.removeprefix("Serving at "), state)
+            yield Replica(folder, at.removeprefix("Serving at "), state), process
 
 
 def test_they_are_one_node_and_no_key_lies_in_their_folders(replicas: tuple[Replica, Replica]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.context import Context
 from handrail.core.display import browser_safe_text
-from handrail.core.errors import LeaseHeld, UsageError
+from handrail.core.errors import LeaseHeld, LeaseLost, UsageError
 from handrail.core.event_feed import EventFeed
 from handrail.core.events import (
     CallSettled,
@@ -89,6 +89,8 @@ class DeskConversation:
         self._emit_too: Emit = ignore_event
         """Whoever began the turn is told every event."""
         self._closing = False
+        self._is_elsewhere = False
+        """Whether another program has the run of the last turn, and so keeps what is said."""
         self._asked: dict[str, str] = {}
         """The calls that questions are about."""
         self._denied: set[str] = set()
@@ -191,6 +193,25 @@ class DeskConversation:
             self.become(conversation)
             self._start(self.chosen.once, emit)
 
+    async def take_up(self, left: Callable[[], Awaitable[tuple[ConversationMetadata, Conversation] | None]]) -> None:
+        """Go on with a turn in whose middle another program ended; `left` reads what it left, if there is such a turn.
+        It is read under the lease of the run: another replica may have gone on with it and be done."""
+        async with self._one_at_a_time:
+            runs = self.around.app.executor.runs
+            if self.working or self._closing or self.kept.is_gone or runs.holds(self.id):
+                return
+            try:
+                await runs.open(Context(run=self.id))
+            except LeaseHeld:
+                return
+            try:
+                if (found := await left()) is not None:
+                    self.take_over(*found)
+                    self._start(self.chosen.once, ignore_event)
+            finally:
+                if not self.working:
+                    runs.let_go(self.id)
+
     async def finished(self) -> None:
         """Wait for the end of the turn under way, and raise what it failed with."""
         if self._ending is not None and (error := await asyncio.shield(self._ending)) is not None:
@@ -283,6 +304,7 @@ class DeskConversation:
 
     def _start(self, once: str, emit: Emit) -> None:
         self._emit_too = emit
+        self._is_elsewhere = False
         self.chosen = replace(self.chosen, working=True, once=once)
         self._denied.clear()
         self.turn = TurnAssembler(self.shown, begun=self.around.clock.now(), model=self.model)
@@ -321,10 +343,11 @@ class DeskConversation:
             self.tell_state()
 
     async def _keep(self, work: asyncio.Task[None]) -> None:
+        self._is_elsewhere = not work.cancelled() and _is_elsewhere(work.exception())
         self._put_away(broken=_broken(work))
         # Cut off by the end of the program, it is told as such when it is opened again.
         self.chosen = replace(self.chosen, working=self._closing and work.cancelled())
-        if work.cancelled() or not isinstance(work.exception(), LeaseHeld):  # then it is another's to keep
+        if not self._is_elsewhere:
             await self.save()
 
     async def _let_go(self, work: asyncio.Task[None]) -> None:
@@ -451,7 +474,7 @@ class DeskConversation:
 
     def _save_soon(self) -> None:
         """While a turn is under way; whoever else changes something saves it themselves."""
-        if self.working and (self._saver is None or self._saver.done()):
+        if self.working and not self._is_elsewhere and (self._saver is None or self._saver.done()):
             self._saver = asyncio.create_task(self.save())
             self._saver.add_done_callback(_noted)
 
@@ -466,6 +489,13 @@ class DeskConversation:
         if self.kept.about.title != title:
             self.tell_about()
             self.tell_news()
+
+
+def _is_elsewhere(error: BaseException | None) -> bool:
+    """Whether a turn failed because another program has its run, or took it up meanwhile."""
+    while error is not None and not isinstance(error, LeaseHeld | LeaseLost):
+        error = error.__cause__
+    return error is not None
 
 
 def _broken(work: asyncio.Task[None]) -> bool:

@@ -243,6 +243,15 @@ class Desk:
         is taken back; nothing that was done is done again."""
         await (await self._talks.of(id)).again(emit)
 
+    async def take_up(self, run: str) -> None:
+        """Go on with a turn that was cut off with another replica, unless a third one already does. Calls that wait for
+        a person wait here; nothing that was begun is done again.
+
+        Raises:
+            UsageError: It is a run of no conversation.
+        """
+        await self._talks.take_up(run)
+
     async def finished(self, id: str) -> None:
         """Wait for the end of the turn under way, and raise what it failed with."""
         await (await self._talks.of(id)).finished()

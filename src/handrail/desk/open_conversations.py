@@ -62,6 +62,22 @@ class OpenConversations:
                 await self._take_over(talk)
             return talk
 
+    async def take_up(self, id: str) -> None:
+        """Go on with a turn in whose middle another program ended, if there is one and nobody else does.
+
+        Raises:
+            UsageError: There is no such conversation.
+            ContentError: It is there, but damaged.
+        """
+        if not (await asyncio.to_thread(self._store.about, id)).chosen.working:
+            return
+
+        async def left() -> tuple[ConversationMetadata, Conversation] | None:
+            about, conversation = await asyncio.to_thread(self._read, id)
+            return (about, await self._from_record(id, conversation)) if about.chosen.working else None
+
+        await (await self.of(id)).take_up(left)
+
     def tell_about(self) -> None:
         """Tells every follower of every open conversation its title and model."""
         for talk in self._talks.values():
@@ -139,11 +155,9 @@ class OpenConversations:
 
     async def _elsewhere(self, id: str) -> str:
         """The reason if another program works on the conversation, else an empty text."""
-        try:
-            await check_not_in_use(self._around.app, id)
-        except UsageError as error:
-            return str(error)
-        return ""
+        app = self._around.app
+        held = None if app.executor.runs.holds(id) else await app.journal.find_holder(id)
+        return "" if held is None else f"another program is at work on this conversation: {held}"
 
     async def _from_record(self, id: str, saved: Conversation) -> Conversation:
         """What the record has of a turn that was cut off, if it knows more of it than was saved."""

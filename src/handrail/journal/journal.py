@@ -33,7 +33,7 @@ from typing import ClassVar, Self, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from handrail.core.errors import JournalError, LeaseLost, describe_exception
+from handrail.core.errors import JournalError, LeaseHeld, LeaseLost, describe_exception
 from handrail.core.events import CallIntended, ConfirmationAnswered, ConfirmationRequested, Recorded
 from handrail.core.ports import Clock, EffectMark, Lease, SystemClock
 from handrail.journal import put_off, reader
@@ -352,6 +352,14 @@ class BatchedJournal:
 
     async def lease(self, run: str) -> Lease:
         raise NotImplementedError
+
+    async def find_holder(self, run: str) -> LeaseHeld | None:
+        """Who works on a run, as the error of whoever would take its lease."""
+        try:
+            (await self.lease(run)).release()
+        except LeaseHeld as held:
+            return held
+        return None
 
     def _write_owed_of(self, run: str) -> None:
         """Whoever takes the run up next must find what was put off."""

@@ -12,7 +12,7 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from typing import ClassVar
 
-from handrail.core.errors import StateError
+from handrail.core.errors import LeaseHeld, StateError
 from handrail.core.events import ConfirmationAnswered, Recorded
 from handrail.core.ports import Clock, SystemClock
 from handrail.journal.journal import BatchedJournal, JournalTiming
@@ -108,9 +108,14 @@ class PostgresJournal(BatchedJournal):
         self._check_open()
         return await asyncio.get_running_loop().run_in_executor(self._leases.calls, self._leases.take, run)
 
-    def watch_cut_off(self, found: Callable[[list[str]], None]) -> None:
-        """Have runs told whose replica is gone, to be taken up here: in a thread, each time they are seen."""
-        self._leases.watch_cut_off(found)
+    async def find_holder(self, run: str) -> LeaseHeld | None:
+        self._check_open()
+        return await asyncio.get_running_loop().run_in_executor(self._leases.calls, self._leases.find_holder, run)
+
+    def watch_cut_off(self, found: Callable[[list[str]], None]) -> Callable[[], None]:
+        """Have runs told whose replica is gone, to be taken up here: in a thread, each time they are seen. Returns what
+        ends it."""
+        return self._leases.watch_cut_off(found)
 
     async def wait_for_answer(self, run: str, request: str) -> ConfirmationAnswered:
         self._check_open()

@@ -31,6 +31,7 @@ _RENEW = (
     "UPDATE lease SET expires = clock_timestamp() + make_interval(secs => %s) WHERE owner = %s RETURNING run, fence"
 )
 _RELEASE = "DELETE FROM lease WHERE run = %s AND fence = %s"
+_HOLDER = "SELECT holder FROM lease WHERE run = %s AND expires >= clock_timestamp()"
 _CUT_OFF = "SELECT run FROM lease WHERE expires < clock_timestamp() ORDER BY expires"
 
 
@@ -103,6 +104,20 @@ class PostgresLeases:
             self._lost.discard(column)
         return lease
 
+    def find_holder(self, run: str) -> LeaseHeld | None:
+        """Who works on a run, as the error of whoever would take it; in the thread of `calls`. A lease that has expired
+        is left as it is, for those who look for them.
+
+        Raises:
+            JournalError: The state cannot be reached.
+        """
+        column = column_for_id(run)
+        with self._lock:
+            if column in self._held:
+                return LeaseHeld(run, f"this process ({os.getpid()})")
+        rows = self._execute(_HOLDER, (written_text(column),))
+        return LeaseHeld(run, str(rows[0][0])) if rows else None
+
     def release(self, lease: StateLease) -> None:
         """Let others have the run, once what was put off of it is written; nothing happens if they may already."""
         if self._held.get(column_for_id(lease.run)) is lease and not self._closed.is_set():
@@ -125,9 +140,17 @@ class PostgresLeases:
     def is_lost(self, lease: StateLease) -> bool:
         return column_for_id(lease.run) in self._lost
 
-    def watch_cut_off(self, found: Callable[[list[str]], None]) -> None:
-        """Have runs told whose replica is gone, in the thread of the heartbeat; each time that they are seen."""
-        self._watchers.append(found)
+    def watch_cut_off(self, found: Callable[[list[str]], None]) -> Callable[[], None]:
+        """Have runs told whose replica is gone, in the thread of the heartbeat; each time that they are seen. Returns
+        what ends it."""
+        with self._lock:
+            self._watchers = [*self._watchers, found]
+
+        def leave() -> None:
+            with self._lock:
+                self._watchers = [each for each in self._watchers if each is not found]
+
+        return leave
 
     def close(self) -> None:
         """Let go of all leases."""

@@ -19,6 +19,7 @@ from handrail.app.network_node import NetworkNode, open_node
 from handrail.app.person import Person
 from handrail.config.values import Config
 from handrail.core.errors import BusError
+from handrail.desk.cut_off_turns import taking_up_cut_off_turns
 from handrail.desk.desk import Desk
 from handrail.desk.questions import PendingQuestions
 from handrail.desk.service.capabilities import AtMachine, Offered
@@ -107,6 +108,7 @@ async def open_desk_node(
         alone = is_loopback(config.node.host) and config.node.token_required
         desk = Desk(node.app, asking, by=person.by, settings_writable=alone, node_id=node.identity.node_id)
         await stack.enter_async_context(desk)
+        await stack.enter_async_context(taking_up_cut_off_turns(desk))
         service = DeskService(desk, node.at_machine, ViewCapabilities(desk, node))
         node.bus.register_service(service)
         yield replace(node, page=True, on_drain=service.end)
