@@ -195,6 +195,7 @@ def test_a_call_that_comes_again_at_the_other_is_answered_from_the_record(replic
     status, refused = posted(second, "/bus/v1/call", other, authorization=f"Bearer {first_token(first)}")
 
     assert began[0] == 200
+    assert [status for status, _ in again] == [200, 200], again
     assert [(status, said["output"]) for status, said in again] == [(200, began[1]["output"])] * 2
     assert notes(*replicas).count("one tea") == 1
     assert status >= 400, refused

@@ -198,7 +198,7 @@ class DeskConversation:
         It is read under the lease of the run: another replica may have gone on with it and be done."""
         async with self._one_at_a_time:
             runs = self.around.app.executor.runs
-            if self.working or self._closing or self.kept.is_gone or runs.holds(self.id):
+            if self.working or self._closing or self.kept.is_gone or runs.holds(self.id) or await left() is None:
                 return
             try:
                 await runs.open(Context(run=self.id))
