@@ -64,7 +64,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def running(folder: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+def running(folder: Path, *words: str, until: str = "Token, good") -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
     """A command that goes on, and what it has said until it was ready."""
     command = [sys.executable, "-m", "handrail", *words]
     with subprocess.Popen(command, cwd=folder, env=environment(), stderr=subprocess.PIPE, text=True) as process:
@@ -73,7 +73,7 @@ def running(folder: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], 
         try:
             for line in process.stderr:
                 said.append(line.rstrip())
-                if line.startswith(("Token", "Serving 2", "Serving 3")):
+                if line.startswith(("Token", "Serving 2", "Serving 3")) or until in line:
                     break
             yield process, said
         finally:

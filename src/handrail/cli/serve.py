@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from handrail.app.network_node import NetworkNode
 
 
+_log_option = click.option(
+    "--log", type=click.Choice(("text", "json")), help="What is written on stderr. Default: [node] log, text."
+)
 _AGAIN = 1.0
 """Seconds between two attempts to be on NATS."""
 
@@ -46,6 +49,7 @@ _AGAIN = 1.0
     "--no-token", is_flag=True, help="Ask nobody for a token. Every program on this machine may call, and allow calls."
 )
 @click.option("--no-page", is_flag=True, help="Leave the page out, and whatever only it can do.")
+@_log_option
 @nats_option("Also serve on this NATS server, and use what other nodes offer there.")
 @rule_option("deny io:write_*")
 @with_tools
@@ -56,6 +60,7 @@ def command(
     token_file: Path | None,
     no_token: bool,
     no_page: bool,
+    log: str | None,
     nats: tuple[str, ...],
     rules: tuple[str, ...],
     tools: tuple[str, ...],
@@ -68,11 +73,15 @@ def command(
     are for operators. Only this machine can reach it, unless --listen says otherwise. Ctrl-C or SIGTERM ends it when
     the calls under way have ended; SIGHUP reads the configuration anew.
     """
-    setup = setup.adjusted(lambda config: _paged(node_settings(config, listen, nats, no_token=no_token), not no_page))
+    setup = setup.adjusted(
+        lambda config: _paged(node_settings(config, listen, nats, no_token=no_token, log=log), not no_page)
+    )
     asyncio.run(_serve(setup, RunOptions(None, tools, rules), token_file))
 
 
-def node_settings(config: Config, listen: str | None, nats: Sequence[str] = (), *, no_token: bool = False) -> Config:
+def node_settings(
+    config: Config, listen: str | None, nats: Sequence[str] = (), *, no_token: bool = False, log: str | None = None
+) -> Config:
     """The configuration with what was said on the command line."""
     node = config.node
     if listen is not None:
@@ -80,6 +89,8 @@ def node_settings(config: Config, listen: str | None, nats: Sequence[str] = (), 
         node = replace(node, host=host, port=port)
     if nats:
         node = replace(node, nats=tuple(nats))
+    if log is not None:
+        node = replace(node, log="json" if log == "json" else "text")
     return replace(config, node=replace(node, token_required=False) if no_token else node)
 
 
@@ -106,7 +117,7 @@ async def _serve(setup: CliSetup, chosen: RunOptions, token_file: Path | None) -
     from handrail.desk.service.desk_service import open_desk_node
     from handrail.node.server.serving import serve
 
-    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    _begin_log(setup.config)
     wanted = chosen.wanted(setup.config)
     node = setup.config.node
     async with AsyncExitStack() as stack:
@@ -120,6 +131,15 @@ async def _serve(setup: CliSetup, chosen: RunOptions, token_file: Path | None) -
         said = partial(_say, opened=opened, file=token_file, as_json=setup.view.as_json)
         with rereading(opened.reload):
             await serve(opened.server(), host=node.host, port=node.port, metrics=node.metrics, ready=said)
+
+
+def _begin_log(config: Config) -> None:
+    if config.node.log == "text":
+        logging.basicConfig(level=logging.WARNING, format="%(message)s")
+        return
+    from handrail.cli.output.json_log import log_in_json
+
+    log_in_json()
 
 
 async def _on_nats(opened: NetworkNode) -> None:
@@ -150,6 +170,8 @@ def _say(url: str, *, opened: NetworkNode, file: Path | None, as_json: bool) -> 
         answer_json({"url": url, "node_id": opened.identity.node_id, **page, **where})
         sys.stdout.flush()
         return
+    if node.log == "json" and file is None:
+        token = None  # who reads logs is not who may call; `--token-file` or `handrail token issue` gives one
     if opened.page:
         asks = "" if token is None or file is None else ", which asks for the token"
         tell(f"Page: {_page(url, token if file is None else None)}{asks}")
@@ -186,11 +208,14 @@ def _write(file: Path, token: Secret) -> None:
     "handrail worker --nats nats://127.0.0.1:4222 --tools tools.py",
     "handrail worker                          what [node] and [services] of handrail.toml say",
 )
+@_log_option
 @nats_option("The NATS server. Default: [node] nats.")
 @rule_option("deny io:write_*")
 @with_tools
 @configured
-def worker(setup: CliSetup, nats: tuple[str, ...], rules: tuple[str, ...], tools: tuple[str, ...]) -> None:
+def worker(
+    setup: CliSetup, log: str | None, nats: tuple[str, ...], rules: tuple[str, ...], tools: tuple[str, ...]
+) -> None:
     """Serve these tools to the nodes on a NATS server.
 
     The services of the configuration are served too, to the nodes of its community. Several workers that offer the
@@ -198,13 +223,14 @@ def worker(setup: CliSetup, nats: tuple[str, ...], rules: tuple[str, ...], tools
     call that it may have carried out is reported as in doubt and never made twice. SIGTERM or Ctrl-C ends it when the
     calls under way have ended.
     """
-    setup = setup.adjusted(lambda config: node_settings(config, None, nats))
+    setup = setup.adjusted(lambda config: node_settings(config, None, nats, log=log))
     asyncio.run(_work(setup, RunOptions(None, tools, rules)))
 
 
 async def _work(setup: CliSetup, chosen: RunOptions) -> None:
     from handrail.app.network_node import open_node
 
+    _begin_log(setup.config)
     person = terminal_person(ask=False)
     async with (
         open_node(setup.config, setup.journal, chosen.wanted(setup.config), person, adjust=setup.adjust) as node,

@@ -16,8 +16,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from typing import Literal
 
-from handrail.config.setting_kinds import FLAG, SECRET, TEXT, TEXTS, Kinds, SettingKind, stated
+from handrail.config.setting_kinds import FLAG, SECRET, TEXT, TEXTS, Kinds, SettingKind, choice, stated
 from handrail.config.variables import expanded_path, secret_variable
 from handrail.node.nats.server_addresses import split_addresses
 from handrail.tools.files.toml_table import TomlKeyPath, TomlTable
@@ -72,6 +73,8 @@ class NodeSettings:
     """Which tools others may be given, by names or patterns; None is all."""
     metrics: tuple[str, int] | None = None
     """Where numbers and probes are answered without a token; None is nowhere but at its own address, with one."""
+    log: Literal["text", "json"] = "text"
+    """What it writes on stderr: lines for people, or an object of JSON a line."""
     nats: tuple[str, ...] | None = None
     """Where the NATS servers are, as `nats://127.0.0.1:4222`: one of them is used, and another when it is lost."""
     nats_cert: Path | None = None
@@ -231,6 +234,7 @@ NODE: Kinds = {
     "token_required": FLAG,
     "tools": TEXTS,
     "metrics": SettingKind("text", _host_and_port),
+    "log": choice("text", "json"),
     "nats": SettingKind("text", _addresses),
     "nats_cert": TEXT,
     "nats_key": TEXT,

@@ -139,9 +139,21 @@ def answer_json(value: Any) -> None:
     click.echo(text.to_json(value))
 
 
+_told: list[Callable[[str], None]] = []
+"""Who is told instead of stderr, the last of them."""
+
+
 def tell(line: str = "") -> None:
     """Something beside the answer."""
-    click.echo(line, err=True)
+    if _told:
+        _told[-1](line)
+    else:
+        click.echo(line, err=True)
+
+
+def tell_elsewhere(listener: Callable[[str], None]) -> None:
+    """From now on tell this listener, for as long as the process lasts."""
+    _told.append(listener)
 
 
 def tell_dim(line: str) -> None:
