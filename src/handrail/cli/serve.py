@@ -230,7 +230,8 @@ def worker(
 async def _work(setup: CliSetup, chosen: RunOptions) -> None:
     from handrail.app.network_node import open_node
 
-    _begin_log(setup.config)
+    if setup.config.node.log == "json":
+        _begin_log(setup.config)
     person = terminal_person(ask=False)
     async with (
         open_node(setup.config, setup.journal, chosen.wanted(setup.config), person, adjust=setup.adjust) as node,
