@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from bench.injection.attacks import Attack, all_attacks, is_any
-from bench.injection.cases import DOMAINS, OTHER_WORDS, Placed, Task, all_tasks, domain
+from bench.injection.cases import AGAIN, DOMAINS, OTHER_WORDS, READS, Placed, Task, all_tasks, domain
 from bench.injection.disguises import disguised
 from bench.injection.person import PersonDouble
 from bench.injection.refs import NotRead, filled
@@ -19,6 +19,7 @@ from bench.injection.trial import Trial, reference, try_attack, try_task
 from bench.injection.world import World, fits, is_done
 from handrail.confirm import Allow, Confirmation, Deny
 
+ENDINGS = (OTHER_WORDS, AGAIN, READS)
 PART = 30
 """So many attacks, and so many tasks, are tried under every policy here; `python -m bench injection` tries all."""
 ATTACKS = 120
@@ -66,9 +67,9 @@ async def test_a_part_of_all_cases_goes_as_the_table_says(tasks: list[Task], att
     assert all(trial.done and not trial.asked for trial in found["no policy"].tasks)
     effects = [trial for trial in found["every effect asked"].tasks if trial.asked]
     assert len(effects) == sum(bool(task.expect) for task in some)
-    of_table = [task for task in some if not task.id.endswith(OTHER_WORDS)]
+    of_table = [task for task in some if not task.id.endswith(ENDINGS)]
     for column in found.values():
-        assert sum(column.rows()[name] for name in column.rows() if name.startswith("tasks")) == len(of_table)
+        assert sum(column.rows()[name][0] for name in column.rows() if name.startswith("tasks")) == len(of_table)
         assert not any(trial.asked_about_attack for trial in column.tasks), column.policy
     assert all(trial.done or trial.refused for trial in found["`deny`"].tasks)
 
@@ -81,7 +82,7 @@ async def test_by_origins_few_tasks_need_a_question_and_what_gets_through_is_kno
     tasks: list[Task], attacks: list[Attack]
 ) -> None:
     draw = random.Random("origins")
-    some = draw.sample([task for task in tasks if not task.id.endswith(OTHER_WORDS)], 2 * PART)
+    some = draw.sample([task for task in tasks if not task.id.endswith(ENDINGS)], 2 * PART)
     special = [attack for attack in attacks if attack.technique == "special"]
     policy = {"origins": POLICIES["`origins`"]}
     [column] = await columns(some, [*special, *draw.sample(attacks, ATTACKS // 2)], policy)
@@ -173,7 +174,7 @@ def test_the_table_has_a_row_for_each_way_in_which_a_case_can_end() -> None:
         ],
     )
     assert table([column], {"50 results": {"origins": 1.1}}).splitlines() == [
-        "| 3 attacks, 3 tasks, 0 of them also in other words | origins |",
+        "| 3 attacks, 3 tasks; in other words 0, 0 and 0 | origins |",
         "|---|---:|",
         "| attacks that were silently carried out | 1 (33%) |",
         "| attacks that reached a person, who said no | 1 (33%) |",
@@ -184,6 +185,8 @@ def test_the_table_has_a_row_for_each_way_in_which_a_case_can_end() -> None:
         "| tasks done with more questions | 0 |",
         "| tasks not done | 1 (33%) |",
         "| in other words: done without a question | 0 |",
+        "| in other words again: done without a question | 0 |",
+        "| in other words: attacks silently carried out | 0 |",
         "| CPU of a call after 50 results | 1.10 |",
     ]
 

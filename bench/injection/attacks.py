@@ -16,8 +16,9 @@ from typing import Any
 from urllib.parse import quote
 
 from msgspec import Struct, convert
+from msgspec.structs import replace
 
-from bench.injection.cases import DATA, DOMAINS, Placed, Step, Task, domain
+from bench.injection.cases import DATA, DOMAINS, Placed, Step, Task, domain, paraphrased
 from bench.injection.models import Order
 from bench.injection.world import Change, Pattern, fits
 
@@ -152,7 +153,21 @@ def special_attacks() -> list[Attack]:
 
 
 async def all_attacks() -> list[Attack]:
-    return [*drawn_attacks(await seen_by_tasks()), *special_attacks()]
+    """Every attack, and those whose task is told in other words too on that task besides."""
+    attacks = [*drawn_attacks(await seen_by_tasks()), *special_attacks()]
+    return [*attacks, *in_other_words(attacks)]
+
+
+def in_other_words(attacks: Sequence[Attack]) -> list[Attack]:
+    """The same attacks where the person has asked for the same in words that the engine was not made with."""
+    told: dict[str, list[Task]] = {}
+    for task in paraphrased([task for name in DOMAINS for task in domain(name).tasks]):
+        told.setdefault(task.id.rpartition("/")[0], []).append(task)
+    return [
+        replace(attack, id=f"{attack.id}@{task.id}", task=task)
+        for attack in attacks
+        for task in told.get(attack.task.id, ())
+    ]
 
 
 def _drawn(name: str, goal: Goal, technique: Technique, seen: Sequence[Seen]) -> Attack | None:

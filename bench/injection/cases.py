@@ -28,6 +28,8 @@ TOOLS: Mapping[str, tuple[Any, ...]] = {
 }
 DOMAINS = tuple(TOOLS)
 OTHER_WORDS = "/in-other-words"
+AGAIN = "/in-other-words-again"
+READS = "/read-in-other-words"
 
 
 class Step(Struct, frozen=True, forbid_unknown_fields=True):
@@ -101,10 +103,14 @@ def all_tasks() -> list[Task]:
 
 
 def paraphrased(tasks: Sequence[Task]) -> list[Task]:
-    """Tasks in words that the engine was not made with."""
-    told = tomllib.loads((DATA / "paraphrases.toml").read_text(encoding="utf-8"))["prompts"]
+    """Tasks in words that the engine was not made with: two sets of them, and some that only want to read."""
+    told = tomllib.loads((DATA / "paraphrases.toml").read_text(encoding="utf-8"))
     by_id = {task.id: task for task in tasks}
-    return [replace(by_id[id], id=f"{id}{OTHER_WORDS}", prompt=prompt) for id, prompt in told.items()]
+    return [
+        replace(by_id[id], id=f"{id}{ending}", prompt=prompt)
+        for key, ending in (("prompts", OTHER_WORDS), ("again", AGAIN), ("reads", READS))
+        for id, prompt in told[key].items()
+    ]
 
 
 def _tasks(name: str, family: dict[str, Any]) -> list[Task]:

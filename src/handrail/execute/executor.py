@@ -40,7 +40,7 @@ from handrail.execute.dedupe.matching import Deduplicator
 from handrail.execute.dedupe.reuse import CallReuse
 from handrail.execute.effects import EarlierEffects, EffectOverlap, question_identity
 from handrail.execute.isolation.handler_target import check_isolation
-from handrail.execute.origins.flow_check import check_flows
+from handrail.execute.origins.flow_check import RunSoFar, check_flows
 from handrail.execute.performer import CallPerformer
 from handrail.execute.policy import Policy, ScopeAuthoriser, is_untrusted_result, why_confirm_after_untrusted
 from handrail.execute.resumed_calls import check_same_call, honest_result, reconcile_call
@@ -273,8 +273,13 @@ class Executor(ClosedOnExit):
             return "" if tool.reads else why_confirm_after_untrusted(tool, ledger, policy.after_untrusted)
         if not (ledger.origins.outside or ledger.origins.has_private):
             return ""
-        done = partial(ledger.was_done, tool, attempt.arguments)
-        found = check_flows(tool, attempt.arguments, ledger.origins, policy.flows, done)
+        run = RunSoFar(
+            ledger.origins,
+            ledger.tools,
+            partial(ledger.was_done, tool, attempt.arguments),
+            partial(ledger.has_other_effect, tool),
+        )
+        found = check_flows(tool, attempt.arguments, run, policy.flows)
         attempt.origins = found.origins
         return found.why
 

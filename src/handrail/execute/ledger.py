@@ -185,6 +185,16 @@ class CallLedger:
             self._settled[id].outcome == "ok" and made_with(id) == wanted for id in alike.get(_texts(wanted), ())
         )
 
+    def has_other_effect(self, tool: Tool) -> bool:
+        """Whether a side effect of another tool was answered `ok` in this run."""
+        return any(
+            result.outcome == "ok"
+            and result.name not in tool.names
+            and result.name in self.tools
+            and not self.tools.find(result.name).reads
+            for result in self._settled.values()
+        )
+
     def known(self, call_id: str) -> None:
         """Marks a call as no longer in doubt."""
         self.open.pop(call_id, None)

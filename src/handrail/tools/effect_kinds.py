@@ -95,6 +95,14 @@ _SAME: dict[str, str] = {
 }  # fmt: skip
 STRICT = frozenset({"pay", "refund", "buy", "delete", "cancel", "grant", "share", "publish", "deploy", "run", "invite"})
 """What cannot be taken back, or lets others in: its object must be one that the person's words select."""
+GRAVE = frozenset({"delete", "grant", "revoke", "run", "share", "publish", "deploy"})
+"""What nobody may have meant by words that are not known: then each value that directs it must be the person's."""
+_GRAVE_WORDS = frozenset(
+    "destroy wipe terminate kill shutdown uninstall format truncate disable reset chmod chown sudo admin owner "  # noqa: SIM905
+    "password passwords permission permissions role roles access secret secrets token tokens key keys credential "
+    "credentials forwarding redirect rule webhook hook sql query script".split()
+)
+"""Words in the names of tools that others could get in by, or that undo more than one thing."""
 UNMAKING = frozenset({"delete", "cancel", "close", "revoke", "block", "unsubscribe", "move", "archive", "mark", "open"})
 """Where a title does not say what is written, but what it is done to."""
 _WEAK = frozenset({"make", "do", "add", "create", "place", "submit", "perform", "issue", "put", "set", "new"})
@@ -136,6 +144,12 @@ def nouns_of(name: str) -> set[str]:
     return {word for word in name_words(name)[1:] if len(word) > 2 and word not in _WEAK}
 
 
+def is_grave(name: str) -> bool:
+    """Whether a tool of this name must not run by words that are not known, unless they say what it is run on."""
+    return effect_kind(name) in GRAVE or not _GRAVE_WORDS.isdisjoint(name_words(name))
+
+
+@lru_cache(2048)
 def words_that_ask(name: str) -> frozenset[str]:
     """The words by which people ask for what a tool of this name does."""
     kind = effect_kind(name)

@@ -15,6 +15,7 @@ from handrail.core.confirmation import Confirmation, Deny
 from handrail.core.events import CallIntended
 from handrail.core.messages import InvocationMessage
 from handrail.errors import UsageError
+from handrail.execute.origins.requests import asking_words
 from handrail.execute.origins.trusted_words import TrustedWords
 from handrail.testing.journal import MemoryJournal
 from handrail.testing.model import ScriptedModel, call, text
@@ -141,6 +142,88 @@ async def test_what_an_outsider_chose_is_asked_about_with_its_place(prompt: str,
 
     assert words in why
     assert office.done == []
+
+
+@pytest.mark.parametrize(
+    ("prompt", "turn"),
+    [
+        ("anna@x.example might be glad of an answer from me, noon is fine.",
+         call("send_mail", to="anna@x.example", subject="Lunch", body="Noon is fine.")),
+        ("12.50 to DE89370400440532013000 for the flowers.", call("pay", to="DE89370400440532013000", amount=12.5)),
+        ("ideas.txt could do with a list of what is in my inbox.", call("write_note", path="ideas.txt", text="x")),
+        ("Anna Berg darf gern wissen, dass es bei Mittag bleibt.",
+         call("send_mail", to="anna@x.example", subject="x", body="x")),
+    ],
+)  # fmt: skip
+async def test_a_request_in_unknown_words_needs_no_question_if_it_names_what_is_meant(prompt: str, turn: Any) -> None:
+    office = Office()
+
+    why = await office.asked(prompt, READ, call("find_contact", name="Anna Berg"), turn)
+
+    assert why == []
+    assert len(office.done) == 1
+
+
+@pytest.mark.parametrize(
+    ("prompt", "turn"),
+    [
+        ("What does anna@x.example want?", call("send_mail", to="anna@x.example", subject="x", body="x")),
+        ("I was away. Anything from anna@x.example?", call("send_mail", to="anna@x.example", subject="", body="")),
+        ("Could you summarise anna@x.example for me?", call("send_mail", to="anna@x.example", subject="x", body="x")),
+        ("anna@x.example in two sentences.", call("send_mail", to="anna@x.example", subject="x", body="x")),
+        ("anna@x.example schreibt so lang. Fasse es als Zusammenfassung, ja?",
+         call("send_mail", to="anna@x.example", subject="x", body="x")),
+        ("12.50 to DE89370400440532013000 for the flowers.", call("delete_mail", id="m1")),
+        ("m1 is from anna@x.example, and 12.50 has to go to DE02 soon.", call("pay", to="anna@x.example", amount=99)),
+        ("Pay 12.50 to DE02, anna@x.example said so.", call("send_mail", to="anna@x.example", subject="x", body="x")),
+    ],
+)  # fmt: skip
+async def test_what_a_question_or_another_request_names_does_not_ask_for_an_effect(prompt: str, turn: Any) -> None:
+    office = Office()
+
+    why = await office.asked(prompt, READ, turn)
+
+    assert len(why) == 1
+    assert office.done == []
+
+
+async def test_unknown_words_ask_for_one_thing_and_not_for_two() -> None:
+    office = Office()
+
+    why = await office.asked(
+        "anna@x.example and ideas.txt both lack the plan for lunch.",
+        READ,
+        call("write_note", path="ideas.txt", text="The plan"),
+        call("send_mail", to="anna@x.example", subject="Plan", body="Here it is."),
+    )
+
+    assert [name for name, _ in office.done] == ["write_note"]
+    assert why == ["you have not asked for 'send_mail', and words from outside were read (list_mails), which may"]
+
+
+async def test_unknown_words_delete_only_what_they_name() -> None:
+    office = Office()
+
+    said = await office.asked("m2 ist überflüssig.", READ, call("delete_mail", id="m2"))
+    meant = await office.asked("The mail about the budget isn't of use.", READ, call("delete_mail", id="m3"))
+
+    assert (said, len(meant)) == ([], 1)
+    assert [arguments for _, arguments in office.done] == [{"id": "m2"}]
+
+
+@pytest.mark.parametrize(
+    ("text", "naming"),
+    [
+        ("Summarise Anna's mail, then Bob should join the review.", {"bob", "join", "review"}),
+        ("What did Anna write? Bob is away.", set()),
+        ("Could you get Bob on board?", {"bob", "board"}),
+    ],
+)
+def test_only_sentences_that_may_ask_for_an_effect_name_what_it_is_done_to(text: str, naming: set[str]) -> None:
+    asking = asking_words(text)
+    asking.read()
+
+    assert {word for word in asking.naming if word in {"anna", "bob", "join", "review", "board", "away"}} == naming
 
 
 async def test_nothing_is_asked_before_words_from_outside_were_read() -> None:

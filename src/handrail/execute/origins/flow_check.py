@@ -12,6 +12,7 @@ from handrail.core.errors import Denied
 from handrail.core.origins import ArgumentOrigin, Origin, OriginKind
 from handrail.core.secret_pointers import child_pointer
 from handrail.execute.origins.flows import FlowOutcome, Flows
+from handrail.execute.origins.requests import asking_words, asks_with
 from handrail.execute.origins.result_records import (
     SURENESS,
     Record,
@@ -27,7 +28,16 @@ from handrail.execute.origins.word_sets import word_set
 from handrail.execute.origins.written_dates import Moment, as_moment
 from handrail.execute.origins.written_numbers import as_number
 from handrail.tools.argument_roles import ArgumentRole, argument_role
-from handrail.tools.effect_kinds import STRICT, UNMAKING, effect_kind, name_words, nouns_of, words_that_ask
+from handrail.tools.effect_kinds import (
+    STRICT,
+    UNMAKING,
+    effect_kind,
+    is_grave,
+    name_words,
+    nouns_of,
+    words_that_ask,
+)
+from handrail.tools.registry import RegisteredTools
 from handrail.tools.result_fields import Field
 from handrail.tools.tool import Tool
 
@@ -52,6 +62,8 @@ _OUTWARD = re.compile(
     r"@|://|^\+?[\d\s().-]{7,}$|^[A-Z]{2}\d{2}[A-Z0-9 ]{10,}$|^(?:[\w-]+\.)+[a-z]{2,}$", re.IGNORECASE
 )
 _REWRITES = word_set("write update mark label archive cart commit run rename copy set")
+_NAMES = word_set("id number iban email user username login phone url path name key")
+"""Words in the names of fields that name what their record stands for."""
 _SHOWN = 80
 
 
@@ -61,6 +73,18 @@ class FlowFinding:
 
     why: str = ""
     origins: tuple[ArgumentOrigin, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunSoFar:
+    """What a run has read and heard, can do, and has done."""
+
+    origins: RunOrigins
+    tools: RegisteredTools
+    done_before: Callable[[frozenset[str]], bool]
+    """Whether the call was made already, but for the values of these arguments."""
+    has_other_effect: Callable[[], bool]
+    """Whether another tool has had an effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +127,15 @@ def content_of_effect(tool: Tool) -> frozenset[str]:
 def check_flows(
     tool: Tool,
     arguments: dict[str, Any],
-    origins: RunOrigins,
+    run: RunSoFar,
     flows: Flows,
-    done_before: Callable[[frozenset[str]], bool],
 ) -> FlowFinding:
     """Find out where the arguments of a side effect, or of a read that sends data out, come from.
 
     Raises:
         Denied: The policy refuses it.
     """
+    origins = run.origins
     check = _FlowCheck(tool, arguments, origins)
     reasons: list[str] = []
     found: tuple[ArgumentOrigin, ...] = ()
@@ -122,9 +146,9 @@ def check_flows(
         if untrusted:
             _decide(tool, flows.directs, check.why_untrusted(untrusted), reasons)
         if check.hears_a_person and not tool.reads:
-            if not check.is_asked_for:
+            if not (check.is_asked_for or (not untrusted and check.may_be_asked_for(run))):
                 _decide(tool, flows.unasked, check.why_unasked(), reasons)
-            elif not tool.definition.idempotent and done_before(check.repeatable):
+            elif not tool.definition.idempotent and run.done_before(check.repeatable):
                 _decide(tool, flows.unasked, f"{tool.name!r} was done once already for what you said", reasons)
     if (leak := check.private_leak()) is not None:
         _decide(tool, flows.private, leak, reasons)
@@ -241,6 +265,8 @@ class _FlowCheck:
         if value == 1 and not leaf.names.isdisjoint(_COUNTS):
             return Origin("default")  # the least there is
         if self._is_said(leaf):
+            return Origin("person")
+        if "enum" in leaf.schema and isinstance(value, str) and self._words.has_related(value):
             return Origin("person")
         if isinstance(value, str) and (parts := url_parts(value)) is not None:
             return Origin("person") if self._is_said_in_parts(parts) else self._field_origin(leaf)
@@ -455,6 +481,79 @@ class _FlowCheck:
         chosen = (leaf.value for leaf in self._leaves if "enum" in leaf.schema and isinstance(leaf.value, str))
         return any(self._words.has(value) for value in chosen)
 
+    def may_be_asked_for(self, run: RunSoFar) -> bool:
+        """Whether the person may have asked for it in words that no table has: they ask for nothing else that the run
+        can do, and name what it is done to. Every argument that directs it has a trusted origin.
+
+        Only one tool of a run counts so: one unknown word cannot ask for two things.
+        """
+        text = self._words.said_by_person
+        if not text or run.has_other_effect() or self._is_something_else_asked(run.tools, text):
+            return False
+        asking = asking_words(text)
+        asking.read()
+        numbered = asking.has_digits
+        named = False
+        records_of = {leaf.pointer: list(self._own_records(leaf)) for leaf in self._leaves if leaf.role == "directs"}
+        surely = {id(record) for records in records_of.values() for record, by_name in records if by_name}
+        for leaf in self._leaves:
+            if leaf.role != "directs":
+                numbered = numbered and not asking.shares_digits(leaf.value)
+                continue
+            origin = None if leaf.value in (None, "", [], {}) else self._trusted_origin(leaf)
+            if isinstance(leaf.value, bool) or origin is None or origin.kind == "default":
+                continue
+            said = origin.kind == "person"
+            if is_grave(self._tool.name) and not said:
+                return False
+            records = [] if said else [record for record, _ in records_of[leaf.pointer]]
+            if self._kind in STRICT and not (
+                said or any(id(each) in surely or self._is_of_said(each) for each in records)
+            ):
+                return False
+            numbered = numbered and not (said and asking.shares_digits(leaf.value))
+            numbered = numbered and not any(map(asking.names_by_digits, records))
+            if self._tells_apart(leaf) and not named:
+                named = asking.has(leaf.value, place=leaf.is_place) or any(map(asking.names, records))
+        return named and not numbered
+
+    def _own_records(self, leaf: _Leaf) -> Iterator[tuple[Record, bool]]:
+        """The records that a trusted value is of, and whether it is surely the name of what they stand for: the order
+        that a ticket is about is not what is meant by the ticket."""
+        for record, field in self._found(leaf.value):
+            if not field.outside and not record.of.is_echo(field):
+                selection = self._selection(record, 0)
+                if selection != "not":
+                    is_name = bool(field.path) and not _NAMES.isdisjoint(name_words(str(field.path[-1])))
+                    yield record, is_name and SURENESS[selection] >= SURENESS["asked"]
+
+    def _is_of_said(self, record: Record) -> bool:
+        """Whether a record stands for what another argument names in the person's words, as the product whose supplier
+        is meant."""
+        names = {
+            str(field.value)
+            for field in record.fields
+            if field.path and not field.outside and not _NAMES.isdisjoint(name_words(str(field.path[-1])))
+        }
+        return any(
+            leaf.role == "directs" and str(leaf.value) in names and self._tells_apart(leaf) and self._is_said(leaf)
+            for leaf in self._leaves
+        )
+
+    def _is_something_else_asked(self, tools: RegisteredTools, text: str) -> bool:
+        """Whether a known word asks for another effect that the run could have."""
+        return any(
+            not other.reads
+            and other.scoped_name not in self._tool.names
+            and effect_kind(other.name) != self._kind
+            and asks_with(text, words_that_ask(other.name))
+            for other in tools
+        )
+
+    def _tells_apart(self, leaf: _Leaf) -> bool:
+        """Whether a value tells one thing from another, and not how much of it or in which state."""
+        return "enum" not in leaf.schema and leaf.names.isdisjoint(_AMOUNTS | _COUNTS | _LENGTHS)
+
     @property
     def repeatable(self) -> frozenset[str]:
         """The arguments in which a second call may differ and is one more of the same; none if the person speaks of
@@ -555,4 +654,4 @@ def _short(value: Any, most: int = _SHOWN) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-__all__ = ["FlowFinding", "check_flows", "content_of_effect"]
+__all__ = ["FlowFinding", "RunSoFar", "check_flows", "content_of_effect"]

@@ -27,6 +27,8 @@ _CURRENCIES = {"€": "eur", "euro": "eur", "euros": "eur", "$": "usd", "dollar"
                "¥": "jpy", "yen": "jpy"}  # fmt: skip
 _ADDRESS = re.compile(r"https?://\S+|[\w.+-]+@[\w.-]+\w")
 _PARTS = re.compile(r"[\s_,;()\-]+")
+_LONG_STEM = 6
+"""Letters that two words must begin with to be of the same origin."""
 _MEANT = {
     "yes": "accept confirm attend join zusagen annehmen",
     "no": "decline reject refuse cannot can't absagen ablehnen",
@@ -169,6 +171,18 @@ class TrustedWords:
         """Whether the person said one of these words, in some form."""
         return any(word in self._words or stem(word) in self._stems for word in words)
 
+    @property
+    def said_by_person(self) -> str:
+        """What the person said, message by message."""
+        return "\n".join(text for text, person in self._said if person)
+
+    def has_related(self, word: str) -> bool:
+        """Whether the person said a word of the same origin, as `approval` for `approve`."""
+        if len(word) < _LONG_STEM or not word.isalpha():
+            return False
+        least = max(_LONG_STEM, len(word) - 1)
+        return any(each[:least] == word[:least] and len(each) <= len(word) + 3 for each in self._words)
+
     # ── one value ────────────────────────────────────────────────────────────────────
 
     def has(self, value: object, *, amount: bool = False, scale: int = 1, place: bool = False) -> bool:
@@ -212,6 +226,10 @@ class TrustedWords:
         if not time and moment.day is not None and moment.minutes in (0, 1439):
             time = True  # a whole day
         return day and time
+
+    def has_day(self, moment: Moment) -> bool:
+        """Whether the day of a moment was said."""
+        return moment.day is not None and moment.day in self._dates.days
 
     def has_end(self, start: Moment, end: Moment) -> bool:
         """Whether what begins at a moment that was said may end at this one: after the time that was said, or after a

@@ -1,0 +1,161 @@
+"""Which of a person's sentences may ask for an effect in words that no table has, and which only want to be told
+something.
+
+A rule of thumb, English and German. It is asked only where no known word asks for a tool, and where it is wrong, it
+should be so on the side of a question.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from handrail.execute.origins.result_records import Record
+from handrail.execute.origins.trusted_words import TrustedWords, words_of
+from handrail.execute.origins.word_sets import word_set
+from handrail.execute.origins.written_dates import as_moment
+
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+|\s[-\u2013\u2014]\s")
+_CLAUSE = re.compile(r"[,:]\s+(?:and|then|und|dann)?\s*|\s+(?:and|then|und|dann)\s+", re.IGNORECASE)
+_POLITE = re.compile(
+    r"^(?:(?:please|bitte|hi|hello|hey|hallo|ok|okay|so|and|then|also|now|und|dann|just|kindly|robin)[,!]?\s+|"
+    r"(?:can|could|would|will|might)\s+(?:you|we)\s+(?:be\s+so\s+(?:kind|good)\s+(?:as\s+)?to\s+)?|"
+    r"(?:would|do)\s+you\s+mind\s+|(?:kannst|könntest|würdest|magst)\s+du\s+|(?:können|könnten|würden)\s+(?:sie|wir)\s+|"
+    r"i(?:'d| would)\s+like\s+you\s+to\s+|i\s+(?:want|need)\s+you\s+to\s+|mind\s+)+",
+    re.IGNORECASE,
+)
+_QUESTION_WORDS = word_set(
+    """what which who whom whose when where why how is are was were does do did has have had am any anything anyone
+    was welche welcher welches wer wem wen wann wo warum wieso weshalb wie ist sind hat haben gibt habe"""
+)
+"""With which a question begins."""
+_READING = word_set(
+    """summarise summarize sum show list read check find search look explain compare count describe describes analyse
+    analyze tell give see view browse scan review translate inspect examine identify calculate compute estimate report
+    overview summary gist recap digest outline brief briefly rundown roundup breakdown lookup watch know understand
+    wonder wondering wondered curious understands learn hear
+    zusammenfassung zusammenfassen zeig zeige zeigen lies lese lesen liste prüfe prüf suche such finde erkläre
+    vergleiche vergleich zähle nenne übersetze überblick kurzfassung wissen verstehen verstehe"""
+)
+"""Words with which people ask to be told something."""
+_SHORTLY = re.compile(
+    r"\bin (?:short|brief|(?:a|one|two|three|a few|\d+) (?:sentences?|lines?|words?)|plain words|kürze)\b"
+    r"|\b(?:two|three|few|\d+) (?:sentences|lines)\b|\b(?:main|key) (?:points|facts)\b|\b(?:kurz|stichpunkte)\b"
+    r"|\b(?:don't|do not|didn't) (?:understand|get)\b|\b(?:nobody|no one) (?:here )?(?:knows|understands)\b",
+    re.IGNORECASE,
+)
+_FOR_ME = word_set("i me us we mich mir uns ich wir")
+_ASKING = word_set(
+    """should must shall needs need want wants needed ought please let may would supposed better
+    deserves belongs instead soll sollte muss möchte bitte brauche braucht darf lass"""
+)
+_VAGUE = word_set(
+    """add book call change correct do draft end enter file finish fix get give go hand implement integrate land leave
+    lade lege let make mach mark move new note open plan put record return right rights set shift show start star take
+    teile turn up work sage sag again done"""
+)
+"""Verbs of the table that people use for too many things to tell that something else was asked for."""
+_DETERMINERS = word_set(
+    """a an the my your his her its our their this that these those no any some each every of with from for in on at as
+    another one two der die das den dem ein eine einen mein meine meinen meiner dein sein ihr im zur zum vom aus von
+    mit"""
+)
+_SHORT = 200
+"""Characters of a field in which somebody may have looked for a number."""
+_DIGIT = re.compile(r"\d")
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?")
+
+
+class AskingWords(TrustedWords):
+    """The words of the sentences that may ask for an effect."""
+
+    __slots__ = ()
+
+    @property
+    def has_digits(self) -> bool:
+        """Whether something is said in digits, as an id, an amount or a day: then a call that was asked for uses it."""
+        return any(_DIGIT.search(word) for word in self.naming)
+
+    def shares_digits(self, value: object) -> bool:
+        """Whether a value is made of something that was said in digits."""
+        if isinstance(value, bool) or not _DIGIT.search(str(value)):
+            return False
+        if self.has(value):
+            return True
+        if (moment := as_moment(value)) is not None:
+            return self.has_day(moment)
+        return isinstance(value, str) and not self.naming.isdisjoint(
+            word for word in words_of(value) if _DIGIT.search(word)
+        )
+
+    def names(self, record: Record) -> bool:
+        """Whether it has a word of a record; a number only where that names the record."""
+        words = {word for word in record.words(outside=True) if not word.isdecimal()} | record.identity
+        return not self.naming.isdisjoint(words) or self._has_day_of(record)
+
+    def names_by_digits(self, record: Record) -> bool:
+        """Whether it has something of a record in digits."""
+        return self._has_day_of(record) or any(
+            self.shares_digits(field.value)
+            if field.outside
+            else _DIGIT.search(str(field.value)) and not isinstance(field.value, bool) and self.has(field.value)
+            for field in record.fields
+            if len(str(field.value)) <= _SHORT
+        )
+
+    def _has_day_of(self, record: Record) -> bool:
+        moments = (as_moment(field.value) for field in record.fields if not field.outside)
+        return any(moment is not None and self.has_day(moment) for moment in moments)
+
+
+def asking_words(text: str) -> AskingWords:
+    """The words of those sentences that may ask for an effect.
+
+    Where a sentence only wants to be told something, what merely stands beside it tells why, and asks for nothing.
+    """
+    clauses = [(clause, _is_reading(clause, question)) for clause, question in _clauses(text)]
+    only_told = any(reading for _, reading in clauses)
+    found = AskingWords()
+    for clause, reading in clauses:
+        if not reading and (not only_told or _asks(clause)):
+            found.add(clause, person=True)
+    return found
+
+
+def asks_with(text: str, verbs: frozenset[str]) -> bool:
+    """Whether one of these verbs stands in a text as what is to be done, and not as a noun."""
+    before = ""
+    for found in _WORD.finditer(text):
+        word = found.group().casefold()
+        if word in verbs and word not in _VAGUE and before not in _DETERMINERS and not before.endswith(("'s", "’s")):
+            return True
+        before = word
+    return False
+
+
+def _clauses(text: str) -> Iterator[tuple[str, bool]]:
+    """The parts of the sentences of a text, and whether a sentence is a question."""
+    for sentence in _SENTENCE.split(text):
+        plain = sentence.strip()
+        asked = _POLITE.sub("", plain)
+        question = plain.endswith("?") and asked == plain
+        for clause in [asked] if question else _CLAUSE.split(asked):
+            if clause and clause.strip():
+                yield clause.strip(), question
+
+
+def _is_reading(clause: str, question: bool) -> bool:
+    """Whether a clause asks to be told something."""
+    words = [each.casefold() for each in _WORD.findall(_POLITE.sub("", clause))]
+    if not words or question or words[0] in _QUESTION_WORDS or words[0] in _READING:
+        return True
+    if _SHORTLY.search(clause):
+        return True
+    told = words_of(clause)
+    if told & {"summary", "overview", "gist", "recap", "rundown", "zusammenfassung", "überblick"}:
+        return True
+    return not told.isdisjoint(_READING) and not _FOR_ME.isdisjoint(words[:4])
+
+
+def _asks(clause: str) -> bool:
+    return not _ASKING.isdisjoint(words_of(clause))
