@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import time
 from typing import Any
 
 import msgspec
 
+from handrail.core.backoff import longest_wait
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.context import Context
 from handrail.core.errors import BusError, JournalError, LeaseHeld, OutcomeUnrecorded, UsageError
@@ -38,6 +40,8 @@ from handrail.node.capability_tools import (
 from handrail.tools.registry import RegisteredTools
 from handrail.tools.tool import Tool
 
+_LETS_GO = 1.0
+"""Seconds for which a run may be in use by another process that is about to let go of it."""
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -165,7 +169,7 @@ class LocalCapabilities:
             if (ending := self._runs.ending(run)) is not None:
                 await asyncio.wait({ending})
             context = msgspec.structs.replace(context, run=run.id)
-            result = await self._invoke(call, context, asked)
+            result = await self._invoke_once_free(call, context, asked)
             response = response_of(provider, asked, result)
             asked.bytes_out = len(encode_or_empty(response.output))
             return response
@@ -175,6 +179,19 @@ class LocalCapabilities:
             raise _unrecorded(provider, error) from error
         finally:
             self._runs.end(run, asked.bytes_in + asked.bytes_out)
+
+    async def _invoke_once_free(self, call: ToolCall, context: Context, asked: BusCall) -> ToolResult:
+        """Invoke the call; while another replica has the run, for a moment, try again. A replica answers before it lets
+        go of the run, and what it has settled is then read from the record."""
+        tries, end = 0, time.monotonic() + _LETS_GO
+        while True:
+            try:
+                return await self._invoke(call, context, asked)
+            except LeaseHeld:
+                if time.monotonic() >= end:
+                    raise
+            tries += 1
+            await asyncio.sleep(longest_wait(tries, 0.02, 0.2))
 
     async def _invoke(self, call: ToolCall, context: Context, asked: BusCall) -> ToolResult:
         try:
