@@ -86,7 +86,9 @@ class Executor(ClosedOnExit):
         tools.check_deps(deps, deps_type)
         self.deps = deps
         self.deps_type = deps_type
-        self.runs: RunRecords = RunRecords(tools, journal, self._clock, new_id)
+        self.runs: RunRecords = RunRecords(
+            tools, journal, self._clock, new_id, follows_origins=policy.after_untrusted == "origins"
+        )
         self.policy = policy
         self.tracer = tracer
         self._authoriser = authoriser or ScopeAuthoriser()

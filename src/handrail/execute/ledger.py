@@ -53,6 +53,7 @@ class CallLedger:
         history: Sequence[Recorded] = (),
         *,
         is_below: bool = False,
+        follows_origins: bool = True,
     ) -> None:
         """`is_below` is for a run that a call began: a model wrote its prompt."""
         self.run = run
@@ -86,7 +87,7 @@ class CallLedger:
         self._asked_unrun: dict[str, Any] = {}
         self.untrusted: set[str] = set()
         """The tools and other sources whose words from outside this run has read."""
-        self.origins: RunOrigins = RunOrigins()
+        self.origins: RunOrigins = RunOrigins(follows=follows_origins)
         """Where the values come from that it has seen."""
         self._alike: dict[tuple[Tool, frozenset[str]], tuple[int, dict[frozenset[tuple[str, str]], list[str]]]] = {}
         """The answered calls of a tool by the texts they were made with, and how many answers are in it."""

@@ -36,7 +36,15 @@ class RunRecords:
     A run is started, or resumed from the journal, at its first use.
     """
 
-    def __init__(self, tools: RegisteredTools, journal: Journal | None, clock: Clock, new_id: NewId) -> None:
+    def __init__(
+        self,
+        tools: RegisteredTools,
+        journal: Journal | None,
+        clock: Clock,
+        new_id: NewId,
+        *,
+        follows_origins: bool = True,
+    ) -> None:
         self.tools: RegisteredTools = tools
         """What runs that begin now may call. A run keeps those that it began with."""
         self.default_run: str = new_id("run")
@@ -49,6 +57,8 @@ class RunRecords:
         self._clock = clock
         self._new_id = new_id
         self._ledgers: dict[str, CallLedger] = {}
+        self._follows_origins = follows_origins
+        """Whether runs note where the values come from that they see; it holds on to their results."""
         self._taken_up: Counter[str] = Counter()
         """Runs that are worked on only to settle calls that were left in them, and by how many at this moment."""
         self._left: BoundedMemory[str, tuple[CallLedger, tuple[int, int]]] = BoundedMemory(_REMEMBERED)
@@ -60,7 +70,7 @@ class RunRecords:
 
     def below(self, tools: RegisteredTools) -> RunRecords:
         """The runs that calls of these runs begin, with tools of their own; in the same journal."""
-        return RunRecords(tools, self._journal, self._clock, self._new_id)
+        return RunRecords(tools, self._journal, self._clock, self._new_id, follows_origins=self._follows_origins)
 
     @property
     def are_recorded(self) -> bool:
@@ -136,7 +146,9 @@ class RunRecords:
         if (ledger := self._ledgers.get(run)) is not None:
             return ledger
         if self._journal is None:
-            self._ledgers[run] = ledger = CallLedger(run, self.tools, is_below=context.depth > 0)
+            self._ledgers[run] = ledger = CallLedger(
+                run, self.tools, is_below=context.depth > 0, follows_origins=self._follows_origins
+            )
             return ledger
         async with self._opening.setdefault(run, asyncio.Lock()):
             if run not in self._ledgers:
@@ -165,7 +177,14 @@ class RunRecords:
         except BaseException:
             lease.release()
             raise
-        return CallLedger(run, tools, lease, [*history, begun] if history else (), is_below=context.depth > 0)
+        return CallLedger(
+            run,
+            tools,
+            lease,
+            [*history, begun] if history else (),
+            is_below=context.depth > 0,
+            follows_origins=self._follows_origins,
+        )
 
     async def _left_as_it_is(self, run: str) -> CallLedger | None:
         """What is known of a run that was let go of here, if nobody has written to its record since."""

@@ -168,6 +168,8 @@ class LocalCapabilities:
         try:
             if (ending := self._runs.ending(run)) is not None:
                 await asyncio.wait({ending})
+            elif self._runs.are_ending:
+                await asyncio.sleep(0)  # calls that never wait would let no run end, and keep all of their results
             context = msgspec.structs.replace(context, run=run.id)
             result = await self._invoke_once_free(call, context, asked)
             response = response_of(provider, asked, result)

@@ -37,7 +37,9 @@ _CLOCKS = frozenset({"today", "now", "time", "date", "clock", "day"})
 class RunOrigins:
     """The sources of one run, and of the runs that its calls begin."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, follows: bool = True) -> None:
+        self._follows = follows
+        """Whether a policy asks where values come from; else nothing is held on to."""
         self._words = TrustedWords()
         self._results: dict[str, ResultRecords] = {}
         self._private = PrivateValues()
@@ -58,6 +60,8 @@ class RunOrigins:
     def hear(self, message: Message, tools: RegisteredTools, *, below: bool = False) -> None:
         """Take in a message of the conversation. In a run that a call began (`below`), a model wrote what stands for a
         person's words."""
+        if not self._follows:
+            return
         match message:
             case UserMessage():
                 if message.source:
@@ -86,12 +90,12 @@ class RunOrigins:
 
     def ask(self, call_id: str, arguments: Mapping[str, Any] | str | None) -> None:
         """Take in what a call is made with."""
-        if arguments is not None:
+        if arguments is not None and self._follows:
             self._arguments[call_id] = arguments
 
     def settle(self, result: ToolResult, tools: RegisteredTools) -> None:
         """Take in the result of a call."""
-        if self._waiting.get(result.tool_call_id) == result:
+        if not self._follows or self._waiting.get(result.tool_call_id) == result:
             return  # it is told by the record and by who made it
         self._new.append((result, tools))
         self._waiting[result.tool_call_id] = result

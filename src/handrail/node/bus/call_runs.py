@@ -69,6 +69,11 @@ class BusRuns:
         """The end of an earlier life of the run, which a call of it waits for."""
         return self._ending.get(run.id)
 
+    @property
+    def are_ending(self) -> bool:
+        """Whether the last entry of a run is still to be written."""
+        return bool(self._ending)
+
     def end(self, run: BusRun, bytes: int) -> None:
         """A call of it is over."""
         run.under_way -= 1
