@@ -126,14 +126,14 @@ def on_terminal(*arguments: str, width: int = 100, typed: str = "", until: str =
 def test_on_a_terminal_no_line_is_wider_than_it(journal: Journal) -> None:
     for width in (80, 100, 160):
         _, shown = on_terminal("proof", "show", "run_sums", width=width)
-        table = shown[shown.index("time ") :]
+        table = shown[shown.index("TIME ") :]
         assert [line for line in table.splitlines() if len(line) > width] == []
 
 
 def test_on_a_terminal_columns_that_tell_nothing_are_left_out(journal: Journal) -> None:
     _, shown = on_terminal("proof", "list")
 
-    assert shown.splitlines()[0].split() == ["run", "started", "calls", "failed", "waiting", "state"]
+    assert shown.splitlines()[0].split() == ["RUN", "STARTED", "CALLS", "FAILED", "WAITING", "STATE"]
 
 
 def test_on_a_terminal_allowing_asks_after_showing(journal: Journal) -> None:
