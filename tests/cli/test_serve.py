@@ -303,6 +303,15 @@ def test_a_mistake_on_the_command_line_is_told(folder: Path, words: tuple[str, .
     assert (out.exit_code, why in out.stderr) == (1, True), out.stderr
 
 
+@pytest.fixture
+def _hears_hang_ups() -> Iterator[None]:
+    """Programs that are started here hear SIGHUP, also where the tests run under `nohup`."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("_hears_hang_ups")
 def test_sighup_reads_the_configuration_anew_and_says_what_holds_later(folder: Path) -> None:
     approve(folder / "handrail.toml")
     with running(folder, "serve", "--listen", "127.0.0.1:0", "--no-page", "--tools", "tools.py") as (process, _):
