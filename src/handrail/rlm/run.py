@@ -22,6 +22,7 @@ from handrail.core.ports import Model
 from handrail.core.tasks import run_to_completion
 from handrail.execute.executor import Executor
 from handrail.rlm import prompts
+from handrail.rlm.code_policy import policy_of_code
 from handrail.rlm.contexts import HeldContext, load
 from handrail.rlm.iterations import IterationReporter, OnIteration, Trajectory
 from handrail.rlm.outcome import (
@@ -116,7 +117,7 @@ class RlmRun:
         self._names = frozenset(tool.name for tool in (*asking, *custom))
         self._executor = Executor(
             (cells.tool(), *asking, *custom),
-            policy=setup.policy,
+            policy=policy_of_code(setup.policy),
             approver=setup.approver,
             deps=setup.deps,
             journal=setup.journal,

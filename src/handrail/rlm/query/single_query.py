@@ -26,6 +26,7 @@ from handrail.core.redact import redact_text
 from handrail.core.tasks import run_to_completion
 from handrail.execute.executor import Executor
 from handrail.execute.policy import Policy
+from handrail.rlm.code_policy import policy_of_code
 from handrail.rlm.query.spending import MeteredModel, QueryMeter, Spending
 from handrail.rlm.values import LMRequest, RLMChatCompletion
 from handrail.run import history
@@ -126,7 +127,9 @@ class QueryAsker:
 
     async def _with_tools(self, query: ModelQuery, model: Model, run: str, meter: QueryMeter) -> Conversation:
         journal, tracer, clock = self.journal, self.tracer, self.clock
-        async with Executor(query.tools, policy=self.policy, journal=journal, tracer=tracer, clock=clock) as executor:
+        async with Executor(
+            query.tools, policy=policy_of_code(self.policy), journal=journal, tracer=tracer, clock=clock
+        ) as executor:
             return await self._run(executor, self._runner(executor, model, query), query, run, meter)
 
     def _runner(self, executor: Executor, model: Model, query: ModelQuery) -> Runner:
