@@ -37,8 +37,8 @@ class StateDatabase:
     def __init__(self, url: StateUrl, *, connections: int = CONNECTIONS) -> None:
         load_psycopg()
         self.url = url
-        self.pool = ConnectionPool(url, connections)
-        self.topics = Topics(url)
+        self.pool: ConnectionPool = ConnectionPool(url, connections)
+        self.topics: Topics = Topics(url)
         """What others committed and announced."""
         self._threads = ThreadPoolExecutor(connections, thread_name_prefix="handrail-state")
         self._close = weakref.finalize(self, _close, self.pool, self.topics, self._threads)

@@ -55,7 +55,7 @@ class Topics:
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
         self._connection: psycopg.Connection | None = None
-        self.listening = threading.Event()
+        self.listening: threading.Event = threading.Event()
         """Whether it is connected now."""
 
     def subscribe(self, topic: str, heard: Heard) -> Callable[[], None]:

@@ -42,9 +42,9 @@ class Record:
     __slots__ = ("_identity", "_words", "fields", "of", "parent", "path")
 
     def __init__(self, of: ResultRecords, path: tuple[str | int, ...], parent: Record | None) -> None:
-        self.of = of
-        self.path = path
-        self.parent = parent
+        self.of: ResultRecords = of
+        self.path: tuple[str | int, ...] = path
+        self.parent: Record | None = parent
         self.fields: list[Field] = []
         self._words: dict[bool, set[str]] = {}
         self._identity: set[str] | None = None
@@ -84,12 +84,12 @@ class ResultRecords:
     def __init__(
         self, result: ToolResult, tool: str, arguments: dict[str, Any], *, changes: bool, sends_out: bool = False
     ) -> None:
-        self.result = result
-        self.tool = tool
-        self.arguments = arguments
-        self.changes = changes
+        self.result: ToolResult = result
+        self.tool: str = tool
+        self.arguments: dict[str, Any] = arguments
+        self.changes: bool = changes
         """Whether its tool has a side effect."""
-        self.sends_out = sends_out
+        self.sends_out: bool = sends_out
         """Whether its tool asks foreign places."""
         self._records: list[Record] | None = None
 

@@ -50,7 +50,7 @@ class RunOrigins:
         self._arguments: dict[str, Mapping[str, Any] | str] = {}
         self.outside: dict[str, None] = {}
         """What was read from outside: the names of tools, documents and other sources."""
-        self.has_private = False
+        self.has_private: bool = False
         """Whether a result has private fields."""
         self._held: dict[tuple[str, str], ResultRecords] = {}
         """The results of documents and other words that no call gave, by name."""

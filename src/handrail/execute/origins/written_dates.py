@@ -76,8 +76,8 @@ class Moment:
     __slots__ = ("day", "minutes")
 
     def __init__(self, day: date | None, minutes: int | None) -> None:
-        self.day = day
-        self.minutes = minutes
+        self.day: date | None = day
+        self.minutes: int | None = minutes
 
     @property
     def key(self) -> tuple[str, date | None, int | None]:
