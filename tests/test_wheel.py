@@ -46,7 +46,22 @@ def test_the_page_and_the_style_of_the_terminal_are_in_the_wheel(wheel: zipfile.
 def test_the_wheel_names_its_extras_its_python_and_its_command(wheel: zipfile.ZipFile) -> None:
     metadata = Parser().parsestr(wheel.read("handrail-0.1.0.dist-info/METADATA").decode())
 
-    extras = ["acp", "all", "bedrock", "bus", "cli", "img", "local", "mcp", "nats", "otel", "probability", "rag", "rlm"]
+    extras = [
+        "acp",
+        "all",
+        "bedrock",
+        "bus",
+        "cli",
+        "img",
+        "local",
+        "mcp",
+        "nats",
+        "otel",
+        "postgres",
+        "probability",
+        "rag",
+        "rlm",
+    ]
     extras += ["sandbox", "semantic", "server", "stt", "tui", "web"]
     assert sorted(metadata.get_all("Provides-Extra") or ()) == extras
     assert metadata["Requires-Python"] == ">=3.11"
