@@ -474,8 +474,6 @@ class InTui(ApprovalSurface):
 
     async def deny(self) -> None:
         await self.person.press_button("deny")
-        await self.person.until(lambda: "A reason for the model" in self.person.screen)
-        await self.person.press("enter")
 
     async def later(self) -> None:
         await self.person.press_button("later")

@@ -60,7 +60,7 @@ def test_no_view_says_anything_in_english(served: PageNode, tab: Tab) -> None:
     expect(page.get_by_role("heading", name="Was wollen wir tun?")).to_be_visible()
     look("begin")
     say("write the note")
-    for word in ("Ändern", "Immer nach dieser Regel", "Ablehnen"):
+    for word in ("Ändern", "immer erlauben", "Mit Begründung ablehnen"):
         page.get_by_role("button", name=word).first.click()
         look(word)
     page.get_by_role("button", name="Einmal erlauben").click()

@@ -75,7 +75,7 @@ def card(page: Page) -> Locator:
 
 def test_all_tools_are_listed_and_found_by_words_and_by_ensemble(served: PageNode, tab: Tab) -> None:
     page = tab(served, "#/tools")
-    expect(rows(page)).to_have_count(8)
+    expect(rows(page)).to_have_count(7)
     expect(row(page, "notes:write_note")).to_contain_text("writes")
     expect(row(page, "notes:write_note")).to_contain_text("notes.toml")
 
@@ -360,7 +360,7 @@ def test_what_is_written_in_a_form_stays_when_an_item_before_it_goes_and_says_it
     served: PageNode, tab: Tab
 ) -> None:
     page = tab(served, "#/tools")
-    expect(rows(page)).to_have_count(8)
+    expect(rows(page)).to_have_count(7)
     page.evaluate(
         """async ([schema, given]) => {
           const { schemaForm } = await import("/page/views/tools/form.js");
