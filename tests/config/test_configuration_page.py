@@ -14,7 +14,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encod
 
 def keys(heading: str) -> set[str]:
     """The first cells of the table under this head, without what stands before the last dot."""
-    table = PAGE.partition(f"\n| {heading} | means | default |\n")[2].partition("\n\n")[0]
+    table = PAGE.partition(f"\n| {heading} | meaning | default |\n")[2].partition("\n\n")[0]
     cells = re.findall(r"^\| (`[^|]+`) \|", table, re.MULTILINE)
     return {name.rpartition(".")[2] for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
 
