@@ -422,6 +422,45 @@ async def test_without_a_record_nothing_runs_and_the_caller_is_told_the_truth() 
     assert "secret" not in str(paid.to_dict())
 
 
+async def test_a_call_that_another_replica_has_is_answered_by_its_id_once_that_one_has_ended_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("handrail.node.local_calls._LETS_GO", 0.0)  # less to wait for
+    journal, held = MemoryJournal(), HeldHandler()
+    async with CapabilityBus(journal=journal) as one, CapabilityBus(journal=journal) as other:
+        for bus in (one, other):
+            offer(bus, "slow.wait", held, side_effects=True, timeout_seconds=PATIENCE)
+        first = asyncio.create_task(one.call("slow.wait", (1, 0), {}, call_id="c-1"))
+        await held.begun.wait()
+        told = [await failure(other, "slow.wait", call_id="c-1") for _ in range(2)]
+        held.release.set()
+        answers = [await first, await other.call("slow.wait", (1, 0), {}, call_id="c-1")]
+
+    assert [(error.code, error.outcome, error.retry_after_ms) for error in told] == [("partition", "in_doubt", 1000)] * 2
+    assert [answer["output"] for answer in answers] == [{"runs": 1}] * 2
+
+
+async def test_a_call_that_was_not_run_as_there_was_no_record_may_be_asked_for_again_by_its_id() -> None:
+    class Away(MemoryJournal):
+        is_away = True
+
+        async def append(self, event: Any, *, durable: bool = False) -> None:
+            if self.is_away:
+                raise JournalError("the server is away")
+            await super().append(event, durable=durable)
+
+    journal, held = Away(), HeldHandler()
+    held.release.set()
+    async with CapabilityBus(journal=journal) as bus:
+        offer(bus, "bank.pay", held, side_effects=True)
+        away = await failure(bus, "bank.pay", call_id="p-1")
+        journal.is_away = False
+        back = await bus.call("bank.pay", (1, 0), {}, call_id="p-1")
+
+    assert (away.code, away.outcome) == ("internal_error", "failed")
+    assert back["output"] == {"runs": 1}
+
+
 async def test_a_read_that_was_cancelled_may_be_asked_for_again_by_its_id_and_an_effect_may_not() -> None:
     for side_effects, again in ((False, "ok"), (True, "cancelled")):
         held = HeldHandler()

@@ -19,7 +19,7 @@ from handrail.core.ports import Approver, Clock, Journal, Tracer
 from handrail.execute.executor import Executor
 from handrail.execute.isolation.handler_target import check_isolation
 from handrail.execute.policy import Policy
-from handrail.node.bus.answered_calls import AnsweredCalls, Key, NoRoomForCall
+from handrail.node.bus.answered_calls import AnsweredCalls, Key, NothingBegun
 from handrail.node.bus.call_runs import BusRuns
 from handrail.node.bus.capability_providers import CapabilityProvider, CapabilityRegistry
 from handrail.node.bus.compact_journal import CompactJournal
@@ -238,7 +238,7 @@ def _answer_after_cancel(provider: CapabilityProvider, asked: BusCall) -> Capabi
 def _full(provider: CapabilityProvider) -> BusError:
     typical = provider.health.milliseconds(0.5)
     most = provider.descriptor.max_concurrent
-    return NoRoomForCall(
+    return NothingBegun(
         "capacity_exceeded",
         f"{provider.descriptor.full_name} does {most} at once, and that many are under way",
         outcome="limit",
@@ -247,7 +247,8 @@ def _full(provider: CapabilityProvider) -> BusError:
 
 
 def _held(provider: CapabilityProvider) -> BusError:
-    return BusError(
+    # Whoever asks again, once the other has answered or its lease has expired, is told what became of it.
+    return NothingBegun(
         "partition",
         "another process works on the same session or call; wait for its end, or ask there",
         outcome="failed" if provider.descriptor.retriable else "in_doubt",
@@ -257,7 +258,7 @@ def _held(provider: CapabilityProvider) -> BusError:
 
 def _unrecorded(provider: CapabilityProvider, error: JournalError) -> BusError:
     if not isinstance(error, OutcomeUnrecorded):
-        return BusError("internal_error", "the record of this node cannot be kept, so the call was not run")
+        return NothingBegun("internal_error", "the record of this node cannot be kept, so the call was not run")
     how = "may have run" if error.outcome is None else f"ran and ended with {error.outcome!r}"
     return BusError(
         "internal_error",

@@ -29,8 +29,8 @@ Key = tuple[str, str]
 N = TypeVar("N")
 
 
-class NoRoomForCall(BusError):
-    """Nothing was begun: a call that is refused with it may come again, by the same id."""
+class NothingBegun(BusError):
+    """This process began nothing: a call that is refused with it may come again, by the same id."""
 
 
 class _KnownCall:
@@ -103,7 +103,7 @@ class AnsweredCalls:
             response = await settle(id if not known.tries else f"{id}~{known.tries}")
             known.answer = _stored_form(response)
             return response
-        except NoRoomForCall:
+        except NothingBegun:
             raise
         except BusError as error:
             if again and error.code in _LATER:
