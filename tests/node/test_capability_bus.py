@@ -436,7 +436,9 @@ async def test_a_call_that_another_replica_has_is_answered_by_its_id_once_that_o
         held.release.set()
         answers = [await first, await other.call("slow.wait", (1, 0), {}, call_id="c-1")]
 
-    assert [(error.code, error.outcome, error.retry_after_ms) for error in told] == [("partition", "in_doubt", 1000)] * 2
+    assert [(error.code, error.outcome, error.retry_after_ms) for error in told] == [
+        ("partition", "in_doubt", 1000)
+    ] * 2
     assert [answer["output"] for answer in answers] == [{"runs": 1}] * 2
 
 

@@ -91,6 +91,8 @@ class DeskConversation:
         self._closing = False
         self._is_elsewhere = False
         """Whether another program has the run of the last turn, and so keeps what is said."""
+        self.at_replica: bool = False
+        """Whether another replica lets the model answer now. What it saves is taken over, and it can be told to end."""
         self._asked: dict[str, str] = {}
         """The calls that questions are about."""
         self._denied: set[str] = set()
@@ -116,7 +118,7 @@ class DeskConversation:
     def state(self) -> State:
         if self.around.asking.of(self.id):
             return "waiting"
-        if self.working:
+        if self.working or self.at_replica:
             return "working"
         if self.alert is not None:
             return "failed"
@@ -267,10 +269,10 @@ class DeskConversation:
             self.feed.tell("gone")
         self.feed.close()
 
-    def take_over(self, about: ConversationMetadata, conversation: Conversation) -> None:
-        """Another program went on with it, and saved what it is now."""
+    def take_over(self, about: ConversationMetadata, conversation: Conversation, *, at_replica: bool = False) -> None:
+        """Another program went on with it, and saved what it is now; `at_replica` is whether a replica goes on yet."""
         self.kept.took(about, conversation)
-        self.chosen = about.chosen
+        self.chosen, self.at_replica = about.chosen, at_replica
         self.become(conversation)
         self.clear_alert()
         self.tell_about()
@@ -304,7 +306,7 @@ class DeskConversation:
 
     def _start(self, once: str, emit: Emit) -> None:
         self._emit_too = emit
-        self._is_elsewhere = False
+        self._is_elsewhere = self.at_replica = False
         self.chosen = replace(self.chosen, working=True, once=once)
         self._denied.clear()
         self.turn = TurnAssembler(self.shown, begun=self.around.clock.now(), model=self.model)

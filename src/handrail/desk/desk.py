@@ -31,6 +31,7 @@ from handrail.desk.feed import DeskNews
 from handrail.desk.message_view import media_of
 from handrail.desk.open_conversations import OpenConversations
 from handrail.desk.questions import Decision, PendingQuestions
+from handrail.desk.replicas import stop_turn
 from handrail.desk.trials import ToolTrials
 from handrail.desk.turns import answered_prefix_length, messages_from_input
 from handrail.desk.values import (
@@ -123,10 +124,8 @@ class Desk:
         for found in await asyncio.to_thread(self._store.search, words) if words else ():
             excerpts.setdefault(found.id, found.excerpt)
         kept = await asyncio.to_thread(self._store.list)
-        return tuple(
-            self._talks.summary(about, excerpts.get(about.id, ""))
-            for about in kept
-            if about.title and (not words or about.id in excerpts)
+        return await self._talks.summaries(
+            (about, excerpts.get(about.id, "")) for about in kept if about.title and (not words or about.id in excerpts)
         )
 
     async def watch(self) -> AsyncGenerator[tuple[str, Any], None]:
@@ -257,8 +256,21 @@ class Desk:
         await (await self._talks.of(id)).finished()
 
     async def stop(self, id: str) -> None:
-        """End the turn under way. What was done stays done and on record."""
-        await (await self._talks.of(id)).stop()
+        """End the turn under way, here or at another replica. What was done stays done and on record.
+
+        Raises:
+            UsageError: The replica that has it does not answer.
+        """
+        await stop_turn(self.app.state.database, self._talks, id)
+
+    async def heard_of(self, id: str | None) -> None:
+        """Take over what another replica saved of a conversation, for those who look at it here; None is of any."""
+        for each in self._talks.looked_at if id is None else (id,):
+            await self._talks.heard_of(each)
+
+    async def stop_if_here(self, id: str) -> None:
+        """End a turn that is under way here, as somebody said at another replica."""
+        await self._talks.stop_if_here(id)
 
     async def undo(self, id: str, upto: int) -> str:
         """Keep so many messages. Ends a turn under way first. Returns the words of the person that were taken back

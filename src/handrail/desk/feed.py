@@ -48,6 +48,10 @@ class DeskNews:
         self._watchers: list[LatestNews] = []
         self._over = False
 
+    @property
+    def is_watched(self) -> bool:
+        return bool(self._watchers)
+
     def tell(self, event: str, key: str, data: Any) -> None:
         for watcher in self._watchers:
             watcher.put(event, key, data)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
 
 from msgspec.structs import replace
 
@@ -19,7 +20,7 @@ from handrail.desk.context import DeskContext
 from handrail.desk.conversation import DeskConversation
 from handrail.desk.saved_conversation import check_not_in_use, conversation_summary
 from handrail.desk.turns import begins_with
-from handrail.desk.values import ConversationSummary
+from handrail.desk.values import ConversationSummary, State
 from handrail.run.history import conversation_of
 from handrail.sessions.store.metadata import ConversationChoices, ConversationMetadata, moment
 from handrail.tools.masking import masked_messages
@@ -61,6 +62,31 @@ class OpenConversations:
             elif not talk.in_use and talk.kept.is_kept:
                 await self._take_over(talk)
             return talk
+
+    @property
+    def looked_at(self) -> set[str]:
+        """Those that somebody follows here, or that another replica works on."""
+        return {id for id, talk in self._talks.items() if talk.feed.followers or talk.at_replica}
+
+    async def heard_of(self, id: str) -> None:
+        """Take over what another replica saved, if somebody looks at it, and tell those who watch all of them."""
+        if (talk := self._talks.get(id)) is not None:
+            if not talk.in_use:
+                await self.of(id)
+        elif self._around.news.is_watched:
+            try:
+                about = await asyncio.to_thread(self._store.about, id)
+            except UsageError:  # it was deleted
+                self._around.news.tell("gone", id, id)
+                return
+            if about.title:
+                (summary,) = await self.summaries([(about, "")])
+                self._around.news.tell("talk", id, summary)
+
+    async def stop_if_here(self, id: str) -> None:
+        """End a turn that is under way here."""
+        if (talk := self._talks.get(id)) is not None and talk.working:
+            await talk.stop()
 
     async def take_up(self, id: str) -> None:
         """Go on with a turn in whose middle another program ended, if there is one and nobody else does.
@@ -116,12 +142,16 @@ class OpenConversations:
         await run_to_completion(self._delete(id, talk))  # who leaves in the middle must not leave half of it
         await asyncio.to_thread(self._sweep, id)
 
-    def summary(self, about: ConversationMetadata, excerpt: str = "") -> ConversationSummary:
-        """The summary of a conversation, open or not."""
-        talk = self._talks.get(about.id)
-        failed = about.chosen.working or about.problem
-        state = talk.state if talk is not None else "failed" if failed else "idle"
-        return conversation_summary(about, state, excerpt)
+    async def summaries(self, kept: Iterable[tuple[ConversationMetadata, str]]) -> tuple[ConversationSummary, ...]:
+        """Those of conversations, open or not, with what was found in each."""
+        return tuple([conversation_summary(about, await self._state(about), excerpt) for about, excerpt in kept])
+
+    async def _state(self, about: ConversationMetadata) -> State:
+        if (talk := self._talks.get(about.id)) is not None:
+            return talk.state
+        if about.chosen.working and await self._elsewhere(about.id):
+            return "working"
+        return "failed" if about.chosen.working or about.problem else "idle"
 
     async def close(self) -> None:
         self._closed = True
@@ -141,6 +171,7 @@ class OpenConversations:
     async def _open(self, id: str) -> DeskConversation:
         about, conversation, why = await self._found(id)
         talk = DeskConversation(self._around, about, conversation)
+        talk.at_replica = self._is_told_by_replicas(why)
         _told_why(talk, why)
         return talk
 
@@ -181,8 +212,12 @@ class OpenConversations:
             return
         about, conversation, why = await self._found(talk.id)
         if not talk.in_use and about.revision >= talk.kept.about.revision:
-            talk.take_over(about, conversation)
+            talk.take_over(about, conversation, at_replica=self._is_told_by_replicas(why))
             _told_why(talk, why)
+
+    def _is_told_by_replicas(self, why: str) -> bool:
+        """Whether why a turn is not under way here is that a replica works on it, which tells what it saves."""
+        return why not in ("", _CUT_OFF) and self._around.app.state.database is not None
 
     def _read(self, id: str) -> tuple[ConversationMetadata, Conversation]:
         return self._store.about(id), self._store.load(id)
@@ -216,7 +251,7 @@ class OpenConversations:
 
 
 def _told_why(talk: DeskConversation, why: str) -> None:
-    if why:
+    if why and not talk.at_replica:
         talk.interrupted(why)
     if why == _CUT_OFF:
         # It is told until somebody does something with it. What they then take back does not come back from the record.

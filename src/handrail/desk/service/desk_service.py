@@ -22,6 +22,7 @@ from handrail.core.errors import BusError
 from handrail.desk.cut_off_turns import taking_up_cut_off_turns
 from handrail.desk.desk import Desk
 from handrail.desk.questions import PendingQuestions
+from handrail.desk.replicas import following_replicas
 from handrail.desk.service.capabilities import AtMachine, Offered
 from handrail.desk.service.conversations import ConversationCapabilities
 from handrail.desk.service.views import ViewCapabilities
@@ -108,6 +109,7 @@ async def open_desk_node(
         alone = is_loopback(config.node.host) and config.node.token_required
         desk = Desk(node.app, asking, by=person.by, settings_writable=alone, node_id=node.identity.node_id)
         await stack.enter_async_context(desk)
+        await stack.enter_async_context(following_replicas(desk))
         await stack.enter_async_context(taking_up_cut_off_turns(desk))
         service = DeskService(desk, node.at_machine, ViewCapabilities(desk, node))
         node.bus.register_service(service)

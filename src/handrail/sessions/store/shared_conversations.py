@@ -33,6 +33,7 @@ from handrail.sessions.store.conversations import (
 from handrail.sessions.store.message_lines import digests, pack_message, unpack_message
 from handrail.sessions.store.metadata import ConversationChoices, ConversationMetadata, moment
 from handrail.state.schema import Migration, StoreSchema
+from handrail.state.topics import announce
 
 if TYPE_CHECKING:
     import psycopg
@@ -71,6 +72,8 @@ _COLUMNS = "id, title, created, updated, messages, bytes, revision, forked_from,
 _LOCK = 1_212_239_443
 """The advisory lock of contents: who saves shares it, who removes what nobody uses has it alone."""
 _MOST_SAVED = 16
+CHANGED = "conversations"
+"""The topic on which replicas tell each other the ids of conversations that they saved or deleted."""
 
 
 class _Saved(Struct, frozen=True):
@@ -124,6 +127,7 @@ class SharedConversations:
                 f" WHERE id = %s RETURNING {_COLUMNS}",
                 (renamed.replace("\0", "\ufffd"), now, len(said), _encoded(chosen or about.chosen), id, id),
             ).fetchone()
+            announce(connection, CHANGED, id)
             return None if row is None else _metadata(row)
 
         about = self._database.write_now(work, serializable=False)
@@ -177,6 +181,7 @@ class SharedConversations:
         def work(connection: psycopg.Connection) -> None:
             if not connection.execute("DELETE FROM conversation WHERE id = %s", (id,)).rowcount:
                 raise _unknown(id)
+            announce(connection, CHANGED, id)
 
         self._database.write_now(work, serializable=False)
         self._saved.pop(id, None)
