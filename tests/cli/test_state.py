@@ -1,25 +1,31 @@
-"""`handrail state erase` and `compact`."""
+"""`handrail state erase` and `compact`, on a state in files and on one in PostgreSQL."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from handrail import Context, Executor, Policy, ToolCall, tool
+from handrail.app.erasure import all_leased
 from handrail.app.mcp_resources import owner_prefix
+from handrail.app.node_state import NodeState, state_at
 from handrail.core.context import Principal
 from handrail.core.messages import Conversation, Text, UserMessage
 from handrail.journal.auditing import audit
-from handrail.journal.journal import SqliteJournal
-from handrail.journal.lease import RunLeases
+from handrail.journal.places import JournalPlace, open_journal, parse_place
 from handrail.journal.reader import JournalReader
 from handrail.node.services.blobs import BlobStore
 from handrail.node.services.event_log import EventDraft, EventLog
-from handrail.sessions.store.conversations import ConversationStore
+from handrail.state.connections import connect
+from handrail.state.url import VARIABLE, StateUrl
 from tests.cli.journal_fixtures import run
 
 WORD = "pomegranate"
@@ -32,22 +38,73 @@ async def look(text: str) -> str:
     return f"seen, see {'out_1234' if WORD in text else 'out_9'}: {text}"
 
 
-@pytest.fixture
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder in which two people left something of every kind."""
+@dataclass(frozen=True)
+class FilledState:
+    """A state in which two people left something of every kind."""
+
+    journal: JournalPlace
+    node: NodeState
+
+    def holding(self) -> list[str]:
+        """Where the word is."""
+        if self.node.database is None:
+            files = [path for path in self.node.folder.rglob("*") if path.is_file()]
+            return [str(path) for path in files if WORD.encode() in path.read_bytes()]
+        tables = self.node.database.read_now(lambda connection: connection.execute(_TABLES).fetchall())
+        return [table for (table,) in tables if WORD in self._text_of(table)]
+
+    def _text_of(self, table: str) -> str:
+        """With bytes as the text that they are of."""
+        assert self.node.database is not None
+        rows: list[Any] = self.node.database.read_now(
+            lambda connection: connection.execute(f"SELECT * FROM {table}").fetchall()
+        )
+        return "".join(each.decode("latin-1") if isinstance(each, bytes) else str(each) for row in rows for each in row)
+
+    def outputs(self) -> list[str]:
+        return [output.id for output in asyncio.run(self.node.outputs().known())]
+
+
+@contextmanager
+def in_use(journal: JournalPlace) -> Iterator[None]:
+    """Somebody writes to the journal, and does not come to an end."""
+    if isinstance(journal, StateUrl):
+        with closing(connect(journal)) as writing, writing.transaction(force_rollback=True):
+            writing.execute("LOCK TABLE entry IN ROW EXCLUSIVE MODE")
+            yield
+        return
+    with closing(sqlite3.connect(journal, isolation_level=None)) as file:
+        file.execute("BEGIN IMMEDIATE")
+        yield
+        file.execute("ROLLBACK")
+
+
+_TABLES = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'handrail'"
+
+
+@pytest.fixture(params=["files", "postgres"])
+def state(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FilledState]:
     monkeypatch.chdir(tmp_path)
-    folder = tmp_path / ".handrail"
-    folder.mkdir(mode=0o700)
-    (folder / "outputs").mkdir()
-    (folder / "outputs" / "out_1234.txt").write_text(WORD)
-    (folder / "outputs" / "out_9.txt").write_text("pears")
-    asyncio.run(_fill(folder))
-    return folder
+    monkeypatch.delenv(VARIABLE, raising=False)
+    place = parse_place(".handrail/journal.db")
+    if request.param == "files":
+        (tmp_path / ".handrail").mkdir(mode=0o700)
+    else:
+        url = request.getfixturevalue("postgres_url")
+        monkeypatch.setenv(VARIABLE, url)
+        place = parse_place(url)
+    with state_at(place) as node:
+        asyncio.run(_fill(place, node))
+        yield FilledState(place, node)
 
 
-async def _fill(folder: Path) -> None:
+async def _fill(place: JournalPlace, node: NodeState) -> None:
+    names = iter(("out_1234", "out_9"))
+    outputs = node.outputs(new_id=lambda kind: next(names))
+    for text in (WORD, "pears"):
+        await outputs.put(text)
     async with (
-        await SqliteJournal.open(folder / "journal.db") as journal,
+        await open_journal(place) as journal,
         Executor([look], journal=journal, policy=Policy(confirm_side_effects=False)) as executor,
     ):
         for who, name, said in (("token:ada", "run_ada", WORD * 2000), ("token:bob", "run_bob", "pears")):
@@ -55,10 +112,10 @@ async def _fill(folder: Path) -> None:
                 context = Context(run=each, principal=Principal(who))
                 await executor.invoke(ToolCall("call_1", "look", {"text": said}), context)
                 await executor.finish(each)
-    store = ConversationStore(folder)
+    store = node.conversations()
     for id, said in (("run_ada", WORD), (f"{owner_prefix('token:ada')}talk", WORD), ("run_bob", "pears")):
         store.save(id, Conversation((UserMessage((Text(said),)),)))
-    blobs, log = BlobStore(folder / "blobs"), EventLog(folder / "events.db")
+    blobs, log = BlobStore(node.file("blobs")), EventLog(node.file("events.db"))
     for who, text in (("token:ada", WORD), ("token:bob", "pears")):
         await blobs.put(text.encode(), "text/plain", who)
         await log.add(EventDraft("chat", who, "1", {"text": text}))
@@ -66,12 +123,8 @@ async def _fill(folder: Path) -> None:
     log.close()
 
 
-def holding(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*") if path.is_file() and WORD.encode() in path.read_bytes()]
-
-
-def test_a_person_is_erased_everywhere_and_every_proof_stays_valid(state: Path) -> None:
-    assert len(holding(state)) >= 5
+def test_a_person_is_erased_everywhere_and_every_proof_stays_valid(state: FilledState) -> None:
+    assert len(state.holding()) >= 5
 
     result = run("state", "erase", "--person", "token:ada", "--yes", "--json")
 
@@ -81,35 +134,32 @@ def test_a_person_is_erased_everywhere_and_every_proof_stays_valid(state: Path) 
     assert report["bodies"] > 0
     assert report["entries_kept"] >= report["bodies"]
     assert run("state", "compact").exit_code == 0
-    assert holding(state) == []
-    found = audit(state / "journal.db")
+    assert state.holding() == []
+    found = audit(state.journal)
     assert (found.ok, found.erased) == (True, report["bodies"])
-    with JournalReader(state / "journal.db") as reader:
+    with JournalReader(state.journal) as reader:
         assert any("pears" in str(event) for event in reader.events("run_bob"))
-    assert [each.id for each in ConversationStore(state).list()] == ["run_bob"]
-    assert (state / "outputs" / "out_9.txt").exists()
+    assert [each.id for each in state.node.conversations().list()] == ["run_bob"]
+    assert state.outputs() == ["out_9"]
 
 
-def test_a_run_is_erased_with_the_runs_that_it_began_and_its_conversation(state: Path) -> None:
+def test_a_run_is_erased_with_the_runs_that_it_began_and_its_conversation(state: FilledState) -> None:
     result = run("state", "erase", "--run", "run_ada", "--yes")
 
     assert result.exit_code == 0
     assert "2 runs, 1 conversation, 1 long output, 0 blobs and 0 events" in result.stdout
-    with JournalReader(state / "journal.db") as reader:
+    with JournalReader(state.journal) as reader:
         assert all(entry.data is None for name in ("run_ada", "run_ada.call_1") for entry in reader.entries(name))
         assert any(entry.data is not None for entry in reader.entries("run_bob"))
 
 
-def test_a_run_that_is_at_work_is_not_erased(state: Path) -> None:
-    lease = RunLeases.of(state / "journal.db").take("run_ada")
-    try:
+def test_a_run_that_is_at_work_is_not_erased(state: FilledState) -> None:
+    with all_leased(state.journal, state.node, ["run_ada"]):
         result = run("state", "erase", "--person", "token:ada", "--yes")
-    finally:
-        lease.release()
 
     assert result.exit_code != 0
     assert "run_ada" in result.stderr
-    assert len(holding(state)) >= 5
+    assert len(state.holding()) >= 5
 
 
 @pytest.mark.parametrize(
@@ -121,36 +171,36 @@ def test_a_run_that_is_at_work_is_not_erased(state: Path) -> None:
         (("--person", "local"), "own user"),
     ],
 )
-def test_what_cannot_be_erased_is_said(state: Path, words: tuple[str, ...], told: str) -> None:
+def test_what_cannot_be_erased_is_said(state: FilledState, words: tuple[str, ...], told: str) -> None:
     result = run("state", "erase", *words, "--yes")
 
     assert result.exit_code != 0
     assert told in result.stderr
-    assert len(holding(state)) >= 5
+    assert len(state.holding()) >= 5
 
 
-def test_compacting_gives_space_back_and_keeps_the_record(state: Path) -> None:
-    with sqlite3.connect(state / "journal.db") as connection:
-        before = connection.execute("SELECT hash FROM entry").fetchall()
+def test_compacting_gives_space_back_and_keeps_the_record(state: FilledState) -> None:
+    with JournalReader(state.journal) as reader:
+        before = reader.hashes()
     run("state", "erase", "--run", "run_ada", "--yes")
 
     report = json.loads(run("state", "compact", "--json").stdout)
 
     assert report["freed"] > 0
-    assert {Path(path).name for path in report["files"]} == {"journal.db", "events.db", "index.sqlite"}
-    with sqlite3.connect(state / "journal.db") as connection:
-        assert connection.execute("SELECT hash FROM entry").fetchall() == before
-    assert audit(state / "journal.db").ok
+    if state.node.database is None:
+        assert {Path(path).name for path in report["files"]} == {"journal.db", "events.db", "index.sqlite"}
+    else:
+        assert {"entry", "event", "blob_content", "long_output"} <= set(report["tables"])
+    with JournalReader(state.journal) as reader:
+        assert reader.hashes() == before
+    assert audit(state.journal).ok
 
 
-def test_a_file_that_is_in_use_is_left_as_it_is(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("handrail.cli.state.compact._PATIENCE", 0.0)
-    writing = sqlite3.connect(state / "journal.db", isolation_level=None)
-    writing.execute("BEGIN IMMEDIATE")
-    result = run("state", "compact")
-    writing.execute("ROLLBACK")
-    writing.close()
+def test_what_is_in_use_is_left_as_it_is(state: FilledState, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("handrail.app.compaction._PATIENCE", 0.0)
+    with in_use(state.journal):
+        result = run("state", "compact")
 
     assert result.exit_code != 0
-    assert "end what writes to it" in result.stderr
-    assert audit(state / "journal.db").ok
+    assert ("end what writes to it" if state.node.database is None else "pg_stat_activity") in result.stderr
+    assert audit(state.journal).ok

@@ -1,6 +1,7 @@
 """One erase: what a run or a person left anywhere in the state of a node.
 
-The state is what lies beside a journal: conversations, long outputs, blobs and events. What tools and models did is
+The state is what lies beside a journal, or in the same database: conversations, long outputs, blobs and events. What
+tools and models did is
 told from the journal alone (`handrail proof stats`), so nothing has to be erased there besides. The entries of the
 journal stay, without their bodies: each has the digest of what was erased, with a salt that is erased too.
 """
@@ -8,21 +9,27 @@ journal stay, without their bodies: each has the digest of what was erased, with
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from handrail.app.mcp_resources import owner_prefix
+from handrail.app.node_state import NodeState
 from handrail.core.context import LOCAL
 from handrail.core.errors import UsageError
 from handrail.core.events import RunResumed, RunStarted
 from handrail.core.ids import run_and_above
 from handrail.journal.lease import RunLeases
+from handrail.journal.places import JournalPlace, file_of
 from handrail.journal.reader import JournalReader, erase_runs
 from handrail.sessions.store.content import ContentError
-from handrail.sessions.store.conversations import ConversationStore
+
+if TYPE_CHECKING:
+    from handrail.node.services.blobs import BlobStore
+    from handrail.node.services.event_log import EventLog
 
 _OUTPUT = re.compile(rb"out_[A-Za-z0-9_-]{1,124}")
 
@@ -46,12 +53,12 @@ class Erasable(Struct, frozen=True, kw_only=True):
 
     runs: tuple[str, ...]
     conversations: tuple[str, ...]
-    outputs: tuple[Path, ...]
+    outputs: tuple[str, ...]
     entries: int
     person: str | None
 
 
-def find_run(journal: Path, run: str) -> Erasable:
+async def find_run(journal: JournalPlace, state: NodeState, run: str) -> Erasable:
     """What a run left, and the runs that it began.
 
     Raises:
@@ -59,70 +66,96 @@ def find_run(journal: Path, run: str) -> Erasable:
     """
     with JournalReader(journal) as reader:
         runs = [each for each in reader.runs_named(run) if run in run_and_above(each)]
-    conversations = [each for each in _conversations(journal) if each == run]
+    conversations = [each for each in _conversations(state) if each == run]
     if not runs and not conversations:
         raise UsageError(f"there is no run {run!r}, and no conversation of this id; see: handrail proof list")
-    return _found(journal, runs, conversations, None)
+    return await _found(journal, state, runs, conversations, None)
 
 
-def find_person(journal: Path, person: str) -> Erasable:
+async def find_person(journal: JournalPlace, state: NodeState, person: str) -> Erasable:
     """What somebody left, by the name that their token gives them. Every run is looked at.
 
     Raises:
         UsageError: It is the name of this program itself.
     """
     if person == LOCAL.id:
-        raise UsageError(f"{person!r} is this node's own user, whose state all of it is; remove its folder to erase it")
+        raise UsageError(f"{person!r} is this node's own user, whose state all of it is; to erase it, remove the whole")
     with JournalReader(journal) as reader:
         begun = [run for run in reader.newest_runs() if person in _principals(reader, run)]
         runs = {each for run in begun for each in reader.runs_named(run) if run in run_and_above(each)}
     prefix = owner_prefix(person)
-    conversations = [each for each in _conversations(journal) if each in runs or each.startswith(prefix)]
-    return _found(journal, sorted(runs), conversations, person)
+    conversations = [each for each in _conversations(state) if each in runs or each.startswith(prefix)]
+    return await _found(journal, state, sorted(runs), conversations, person)
 
 
-async def erase(journal: Path, what: Erasable, services: Path) -> ErasureReport:
+async def erase(journal: JournalPlace, state: NodeState, what: Erasable, services: Path | None = None) -> ErasureReport:
     """Erase it. What is at work now is refused, and then nothing is erased.
+
+    Args:
+        services: The folder of blobs and events, if they are in files and not beside the journal.
 
     Raises:
         LeaseHeld: A program has one of the runs open.
         JournalError: The journal could not be changed.
     """
-    leases = RunLeases.of(journal)
-    with ExitStack() as held:
-        for run in what.runs:
-            held.callback(leases.take(run).release)
-        for output in what.outputs:
-            output.unlink(missing_ok=True)
-        _delete_conversations(journal, what.conversations)
+    with all_leased(journal, state, what.runs):
+        outputs = await state.outputs().delete(what.outputs)
+        _delete_conversations(state, what.conversations)
         blobs = events = 0
         if what.person is not None:
-            blobs, events = await _erase_services(services, what.person)
+            blobs, events = await _erase_services(state, services, what.person)
         bodies = erase_runs(journal, what.runs)  # last: it says what else there was, if this was cut off
     return ErasureReport(
         runs=what.runs,
         bodies=bodies,
         conversations=what.conversations,
-        outputs=len(what.outputs),
+        outputs=outputs,
         blobs=blobs,
         events=events,
         entries_kept=what.entries,
     )
 
 
-def _found(journal: Path, runs: list[str], conversations: list[str], person: str | None) -> Erasable:
-    outputs: dict[Path, None] = {}
+@contextmanager
+def all_leased(journal: JournalPlace, state: NodeState, runs: Iterable[str]) -> Iterator[None]:
+    """Nobody else works on these runs until the block ends.
+
+    Raises:
+        LeaseHeld: Somebody works on one of them, who is named.
+        JournalError: The leases cannot be taken.
+    """
+    with ExitStack() as held:
+        if state.database is None:
+            files = RunLeases.of(file_of(journal, "a lease in a file"))
+            for run in runs:
+                held.callback(files.take(run).release)
+        else:
+            from handrail.journal.postgres_journal import HEARTBEAT
+            from handrail.journal.postgres_leases import PostgresLeases  # psycopg is loaded where a state is used
+
+            leases = PostgresLeases(state.database, HEARTBEAT)
+            held.callback(leases.close)
+            for run in runs:
+                leases.calls.submit(leases.take, run).result()
+        yield
+
+
+async def _found(
+    journal: JournalPlace, state: NodeState, runs: list[str], conversations: list[str], person: str | None
+) -> Erasable:
+    named: dict[str, None] = {}
     entries = 0
     with JournalReader(journal) as reader:
         for run in runs:
             for entry in reader.entries_of(run):
                 entries += 1
                 for id in _OUTPUT.findall(entry.data or b"") if entry.type == "call.settled" else ():
-                    outputs[journal.parent / "outputs" / f"{id.decode()}.txt"] = None
+                    named[id.decode()] = None
+    kept = {output.id for output in await state.outputs().known()}
     return Erasable(
         runs=tuple(runs),
         conversations=tuple(conversations),
-        outputs=tuple(path for path in outputs if path.is_file()),
+        outputs=tuple(id for id in named if id in kept),
         entries=entries,
         person=person,
     )
@@ -135,14 +168,14 @@ def _principals(reader: JournalReader, run: str) -> Iterator[str]:
             yield event.principal
 
 
-def _conversations(journal: Path) -> list[str]:
-    return [each.id for each in ConversationStore(journal.parent).list()]
+def _conversations(state: NodeState) -> list[str]:
+    return [each.id for each in state.conversations().list()]
 
 
-def _delete_conversations(journal: Path, ids: tuple[str, ...]) -> None:
+def _delete_conversations(state: NodeState, ids: tuple[str, ...]) -> None:
     if not ids:
         return
-    store = ConversationStore(journal.parent)
+    store = state.conversations()
     for id in ids:
         store.delete(id)
     try:
@@ -154,21 +187,38 @@ def _delete_conversations(journal: Path, ids: tuple[str, ...]) -> None:
         ) from error
 
 
-async def _erase_services(folder: Path, person: str) -> tuple[int, int]:
-    from handrail.node.services.blobs import BlobStore  # only a node has them
-    from handrail.node.services.event_log import EventLog
-
+async def _erase_services(state: NodeState, folder: Path | None, person: str) -> tuple[int, int]:
     blobs = events = 0
-    if (folder / "blobs").is_dir():
-        store = BlobStore(folder / "blobs")
-        try:
+    with opened_blobs(state, folder) as store:
+        if store is not None:
             blobs = await store.delete_all(person)
-        finally:
-            store.close()
-    if (folder / "events.db").is_file():
-        log = EventLog(folder / "events.db")
-        try:
+    with opened_events(state, folder) as log:
+        if log is not None:
             events = await log.delete_all(person)
-        finally:
-            log.close()
     return blobs, events
+
+
+@contextmanager
+def opened_blobs(state: NodeState, folder: Path | None = None) -> Iterator[BlobStore | None]:
+    """The blobs of a node until the block ends, if it has any."""
+    from handrail.node.services.blobs import BlobStore  # only a node has them
+
+    place = state.file("blobs", folder)
+    if isinstance(place, Path) and not place.is_dir():
+        yield None
+        return
+    with closing(BlobStore(place)) as store:
+        yield store
+
+
+@contextmanager
+def opened_events(state: NodeState, folder: Path | None = None) -> Iterator[EventLog | None]:
+    """The events of a node until the block ends, if it has any."""
+    from handrail.node.services.event_log import EventLog  # only a node has them
+
+    place = state.file("events.db", folder)
+    if isinstance(place, Path) and not place.is_file():
+        yield None
+        return
+    with closing(EventLog(place)) as log:
+        yield log

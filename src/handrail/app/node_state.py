@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,15 +16,17 @@ from handrail.config.standing_rules import FileRules, SharedRules, StandingRules
 from handrail.config.values import Config
 from handrail.core.errors import StateError, UsageError
 from handrail.core.ids import NewId, new_id
-from handrail.core.ports import Clock, Spill, SystemClock
+from handrail.core.ports import Clock, SystemClock
 from handrail.journal.approval_links import ApprovalLinks
+from handrail.journal.places import JournalPlace
 from handrail.node.tokens.identity import Identity
 from handrail.node.tokens.token_store import TokenStore
 from handrail.sessions.store.port import Conversations, open_conversations
 from handrail.sessions.store.shared_spill import SharedSpill
-from handrail.sessions.store.spill import DirectorySpill
+from handrail.sessions.store.spill import DirectorySpill, KeptOutputs
 from handrail.state.database import StateDatabase
 from handrail.state.keys import known_key, shared_key
+from handrail.state.url import StateUrl
 
 KEY = "identity.key"
 """The name of the key of this node, beside the journal; also in the shared state."""
@@ -52,11 +54,11 @@ class NodeState:
     def tokens(self) -> TokenStore:
         return TokenStore(self.file(TOKENS))
 
-    def outputs(self) -> Spill:
+    def outputs(self, *, new_id: NewId = new_id) -> KeptOutputs:
         """Where long outputs are kept, for models to read on in."""
         if self.database is None:
-            return DirectorySpill(self.folder / "outputs")
-        return SharedSpill(self.database)
+            return DirectorySpill(self.folder / "outputs", new_id=new_id)
+        return SharedSpill(self.database, new_id=new_id)
 
     def conversations(self, *, clock: Clock = SystemClock(), new_id: NewId = new_id) -> Conversations:
         return open_conversations(self.place, clock=clock, new_id=new_id)
@@ -127,3 +129,18 @@ def opened_state(config: Config, journal: Path) -> Iterator[NodeState]:
     finally:
         if state.database is not None:
             state.database.close()
+
+
+@contextmanager
+def state_at(journal: JournalPlace) -> Iterator[NodeState]:
+    """The state that a journal is part of, until the block ends: what lies beside its file, or the database it is in.
+
+    Raises:
+        StateError: The database cannot be used.
+        MissingExtra: What it needs is not installed.
+    """
+    if not isinstance(journal, StateUrl):
+        yield NodeState(journal.parent)
+        return
+    with closing(StateDatabase.open(journal)) as database:
+        yield NodeState(Path(), database)

@@ -211,14 +211,14 @@ def _read_text(text: str) -> str:
     return found if "\0" in found and is_unicode(found) else text
 
 
-def connect_to_read(url: StateUrl) -> PostgresTables:
+def connect_to_read(url: StateUrl, **settings: str) -> PostgresTables:
     """A connection to a journal that is there.
 
     Raises:
         JournalError: There is none, it cannot be reached, or a later handrail made it.
     """
     try:
-        connection = connect(url)
+        connection = connect(url, **settings)
     except StateError as error:
         raise journal_error(error) from error
     return checked_tables(url, connection)

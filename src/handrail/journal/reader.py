@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import cached_property
 from itertools import chain
@@ -436,12 +436,13 @@ def _after(beginning: str) -> str:
     return beginning[:-1] + chr(ord(last) + 1) if last and last < "\ud7ff" else ""
 
 
-def _connect(path: JournalPlace) -> sqlite3.Connection:
+def _connect(path: JournalPlace, **settings: str) -> sqlite3.Connection:
+    """With `settings` of the session, where it is one of a server."""
     if not isinstance(path, StateUrl):
         return connect_existing(path, "ro")
     from handrail.journal.postgres_tables import connect_to_read  # psycopg is loaded where a state is read
 
-    return cast(sqlite3.Connection, connect_to_read(path))
+    return cast(sqlite3.Connection, connect_to_read(path, **settings))
 
 
 def history(path: JournalPlace, run: str) -> list[Recorded]:
@@ -493,21 +494,11 @@ def erase(
         chosen.append(("at < ?", before))
     if not chosen:
         raise UsageError("say what to erase: a run, a call_id, or everything before a time")
-    if isinstance(path, StateUrl):
-        return _erase_in_state(path, chosen)
-    where = Path(path)
-    condition = " AND ".join(["data IS NOT NULL", *(test for test, _ in chosen)])
-    with closing(connect_existing(where, "rw")) as connection:
-        try:
-            return _erase(connection, where, condition, [value for _, value in chosen])
-        except sqlite3.Error as error:
-            raise explain_failure(where, error) from error
+    return _erase_where(path, " AND ".join(test for test, _ in chosen), [value for _, value in chosen])
 
 
-def _erase_in_state(url: StateUrl, chosen: list[tuple[str, str | int]]) -> int:
-    condition = " AND ".join(["data IS NOT NULL", *(test for test, _ in chosen)])
-    values = [value for _, value in chosen]
-    with closing(_connect(url)) as tables:
+def _erase_in_tables(url: StateUrl, condition: str, values: list[Any]) -> int:
+    with closing(_connect(url, statement_timeout="0")) as tables:  # it takes as long as it takes
         tables.execute("BEGIN")
         tables.execute(f"DELETE FROM exact WHERE seq IN (SELECT seq FROM entry WHERE {condition})", values)
         count = tables.execute(f"UPDATE entry SET salt = NULL, data = NULL WHERE {condition}", values).rowcount
@@ -517,19 +508,36 @@ def _erase_in_state(url: StateUrl, chosen: list[tuple[str, str | int]]) -> int:
     return count
 
 
-def erase_runs(path: str | Path, runs: Iterable[str]) -> int:
+def erase_runs(place: str | JournalPlace, runs: Iterable[str]) -> int:
     """Remove the bodies of some runs; how many they were.
 
     Raises:
         JournalError: It could not be done.
     """
-    where = Path(path)
-    with JournalReader(where) as reader:
+    with JournalReader(place) as reader:
         seqs = [entry.seq for run in runs for entry in reader.entries_of(run, heads=True)]
-    condition = "data IS NOT NULL AND seq IN (SELECT value FROM json_each(?))"
+    return erase_entries(place, seqs)
+
+
+def erase_entries(place: str | JournalPlace, seqs: Sequence[int]) -> int:
+    """Remove the bodies of some entries; how many they were.
+
+    Raises:
+        JournalError: It could not be done.
+    """
+    if isinstance(place, StateUrl):
+        return _erase_where(place, "seq = ANY(?)", [list(seqs)])
+    return _erase_where(place, "seq IN (SELECT value FROM json_each(?))", [json.dumps(list(seqs))])
+
+
+def _erase_where(place: str | JournalPlace, chosen: str, values: list[Any]) -> int:
+    condition = f"data IS NOT NULL AND {chosen}"
+    if isinstance(place, StateUrl):
+        return _erase_in_tables(place, condition, values)
+    where = Path(place)
     with closing(connect_existing(where, "rw")) as connection:
         try:
-            return _erase(connection, where, condition, [json.dumps(seqs)])
+            return _erase(connection, where, condition, values)
         except sqlite3.Error as error:
             raise explain_failure(where, error) from error
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,7 +14,9 @@ from handrail.cli.lazy_groups import cli_command
 from handrail.cli.output.view import CommandView, ask, tell, with_common_options
 from handrail.cli.text import builtins, count_text, printable
 from handrail.core.errors import UsageError
-from handrail.journal.places import file_of
+
+if TYPE_CHECKING:
+    from handrail.app.erasure import Erasable, ErasureReport
 
 
 @cli_command(
@@ -38,29 +41,9 @@ def erase(view: CommandView, run: str | None, person: str | None, services: Path
     ended, and digests of what was erased, which cannot be guessed. Backups, exported bundles and what was told to
     OpenTelemetry are not touched. Then `handrail state compact` gives the space back.
     """
-    from handrail.app import erasure  # it needs the stores of a node
-
     if (run is None) == (person is None):
         raise UsageError("say what to erase: --run RUN or --person NAME")
-    journal = file_of(view.path, "handrail state erase")
-    if run is not None:
-        with view.reader() as reader:
-            named = reader.runs_named(run)
-            run = run if run in named or not named else resolve_id(run, named, "run")
-        what = erasure.find_run(journal, run)
-    else:
-        what = erasure.find_person(journal, person or "")
-    if not yes:
-        tell(
-            f"{count_text(len(what.runs), 'run')}, {count_text(len(what.conversations), 'conversation')} and"
-            f" {count_text(len(what.outputs), 'long output')} would be gone for good; proofs stay valid."
-        )
-        for each in what.runs[:20]:
-            tell(f"  {printable(each)}")
-        if not ask("Erase them?"):
-            tell("Nothing was erased.")
-            raise click.exceptions.Exit(1)
-    report = asyncio.run(erasure.erase(journal, what, services or journal.parent))
+    report = asyncio.run(_erase(view, run, person or "", services, yes))
     view.reply(
         builtins(report),
         f"erased {count_text(report.bodies, 'body').replace('bodys', 'bodies')} of"
@@ -69,3 +52,32 @@ def erase(view: CommandView, run: str | None, person: str | None, services: Path
         f" {count_text(report.blobs, 'blob')} and {count_text(report.events, 'event')};"
         f" {report.entries_kept} entries stay in the journal with digests alone",
     )
+
+
+async def _erase(view: CommandView, run: str | None, person: str, services: Path | None, yes: bool) -> ErasureReport:
+    from handrail.app import erasure, node_state  # they need the stores of a node
+
+    journal = view.path
+    with node_state.state_at(journal) as state:
+        if run is not None:
+            with view.reader() as reader:
+                named = reader.runs_named(run)
+                run = run if run in named or not named else resolve_id(run, named, "run")
+            what = await erasure.find_run(journal, state, run)
+        else:
+            what = await erasure.find_person(journal, state, person)
+        if not yes:
+            _confirm(what)
+        return await erasure.erase(journal, state, what, services)
+
+
+def _confirm(what: Erasable) -> None:
+    tell(
+        f"{count_text(len(what.runs), 'run')}, {count_text(len(what.conversations), 'conversation')} and"
+        f" {count_text(len(what.outputs), 'long output')} would be gone for good; proofs stay valid."
+    )
+    for each in what.runs[:20]:
+        tell(f"  {printable(each)}")
+    if not ask("Erase them?"):
+        tell("Nothing was erased.")
+        raise click.exceptions.Exit(1)

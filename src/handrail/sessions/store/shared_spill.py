@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from handrail.core.errors import UsageError
 from handrail.core.ids import NewId, new_id
-from handrail.sessions.store.spill import is_output_id
+from handrail.sessions.store.spill import KeptOutput, is_output_id
 from handrail.state.schema import Migration, StoreSchema
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ SCHEMA = StoreSchema(
             )
             """,
         ),
+        Migration("0.2.0", "ALTER TABLE long_output ADD COLUMN at TIMESTAMPTZ NOT NULL DEFAULT now()"),
     ),
 )
 _TRIM = """
@@ -70,3 +72,14 @@ class SharedSpill:
             raise KeyError(id)
         text = bytes(row[0]).decode("utf-8", "surrogatepass")
         return text[start : start + length], len(text)
+
+    async def known(self) -> list[KeptOutput]:
+        asked = "SELECT id, (extract(epoch FROM at) * 1000)::bigint, size FROM long_output ORDER BY number"
+        rows = await self._database.read(lambda connection: connection.execute(asked).fetchall())
+        return [KeptOutput(*row) for row in rows]
+
+    async def delete(self, ids: Iterable[str]) -> int:
+        asked, values = "DELETE FROM long_output WHERE id = ANY(%s)", ([*ids],)
+        return await self._database.write(
+            lambda connection: connection.execute(asked, values).rowcount, serializable=False
+        )

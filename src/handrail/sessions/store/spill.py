@@ -10,11 +10,15 @@ import asyncio
 import os
 import re
 import threading
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple, Protocol
 
 from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.errors import UsageError
 from handrail.core.ids import NewId, new_id
+from handrail.core.ports import Spill
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 _CHARACTERS_AT_ONCE = 65_536
@@ -24,6 +28,25 @@ _UNFINISHED = ".part"
 
 def is_output_id(id: str) -> bool:
     return _ID.fullmatch(id) is not None
+
+
+class KeptOutput(NamedTuple):
+    id: str
+    at: int
+    """When it was put, in milliseconds since 1970."""
+    size: int
+
+
+class KeptOutputs(Spill, Protocol):
+    """A `Spill` that can be looked through, and from which outputs are removed."""
+
+    async def known(self) -> list[KeptOutput]:
+        """All of them, the oldest first."""
+        ...
+
+    async def delete(self, ids: Iterable[str]) -> int:
+        """Keep these no longer; how many of them there were."""
+        ...
 
 
 class DirectorySpill:
@@ -51,6 +74,31 @@ class DirectorySpill:
             return await asyncio.to_thread(_piece, self._folder / f"{id}{_SUFFIX}", start, length)
         except FileNotFoundError:
             raise KeyError(id) from None
+
+    async def known(self) -> list[KeptOutput]:
+        return await asyncio.to_thread(self._list)
+
+    async def delete(self, ids: Iterable[str]) -> int:
+        return await asyncio.to_thread(lambda: sum(map(self._delete, ids)))
+
+    def _list(self) -> list[KeptOutput]:
+        if not self._folder.is_dir():
+            return []
+        found = []
+        for path in self._folder.glob(f"*{_SUFFIX}"):
+            with suppress(FileNotFoundError):  # another process removed it meanwhile
+                about = path.stat()
+                found.append(KeptOutput(path.stem, about.st_mtime_ns // 1_000_000, about.st_size))
+        return sorted(found, key=lambda output: (output.at, output.id))
+
+    def _delete(self, id: str) -> bool:
+        if not _ID.fullmatch(id):
+            return False
+        try:
+            (self._folder / f"{id}{_SUFFIX}").unlink()
+        except FileNotFoundError:
+            return False
+        return True
 
     def _put(self, id: str, text: str) -> None:
         data = text.encode("utf-8", "surrogatepass")
