@@ -70,7 +70,8 @@ async def pay(
     principal = changes.get("principal", Principal())
     if may_repeat:
         since = bank.began.setdefault(run, bank.clock.now())
-        changes["repeating"] = RepeatingCaller(principal.id, since, changes.pop("request_key", ""))
+        resends = changes.pop("may_resend", False)
+        changes["repeating"] = RepeatingCaller(principal.id, since, changes.pop("request_key", ""), may_resend=resends)
     context = Context(run=run, **changes)
     return await executor.invoke(ToolCall(call, "pay", arguments), context)
 
@@ -348,6 +349,45 @@ async def test_while_an_effect_is_under_way_in_another_process_an_equal_call_of_
         paying.cancel()
         await asyncio.gather(paying, return_exceptions=True)
     assert second.outcome == "in_doubt" and "is being worked on by this process" in second.text
+    assert bank.paid == [("ada", 5)]
+
+
+async def test_a_client_that_sends_a_call_again_while_it_runs_gets_its_result_and_a_note(path: Path) -> None:
+    bank, may_answer = Bank(), asyncio.Event()
+
+    @tool(side_effects=True)
+    async def pay(to: str, amount: int) -> str:
+        bank.paid.append((to, amount))
+        await may_answer.wait()
+        return "paid"
+
+    async with await SqliteJournal.open(path) as journal, Executor([pay], journal=journal, policy=QUIET) as executor:
+        context = Context(run="run_1", repeating=RepeatingCaller("local", executor.runs.now(), may_resend=True))
+        calls = [ToolCall(f"call_{n}", "pay", {"to": "ada", "amount": 5}) for n in range(3)]
+        under_way = [asyncio.create_task(executor.invoke(call, context)) for call in calls]
+        await until(lambda: bool(bank.paid))
+        await until_still(lambda: list(bank.paid))
+        may_answer.set()
+        first, *again = [await each for each in under_way]
+        wanted = await executor.invoke(ToolCall("call_9", "pay", {"to": "ada", "amount": 5}), context)
+    assert (first.text, first.warnings) == ("paid", ())
+    assert [each.text for each in again] == ["paid"] * 2
+    assert all("an equal call that was under way (run run_1, call call_0)" in each.warnings[-1] for each in again)
+    assert (wanted.text, wanted.warnings) == ("paid", ())  # the first has ended: it is wanted again
+    assert bank.paid == [("ada", 5)] * 2
+
+
+async def test_a_call_that_is_sent_again_and_then_given_up_is_in_doubt(path: Path) -> None:
+    bank = Bank()
+    bank.cut_off = True
+    async with process(path, bank, timeout=60.0) as client:
+        first = asyncio.create_task(client("run_1", may_repeat=True, may_resend=True))
+        await bank.called.wait()
+        second = asyncio.create_task(client("run_1", "call_2", may_repeat=True, may_resend=True))
+        await until_still(lambda: second.done())
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        assert (await second).outcome == "in_doubt"
     assert bank.paid == [("ada", 5)]
 
 

@@ -40,6 +40,8 @@ class RepeatingCaller(Struct, frozen=True):
     """When its conversation began, in milliseconds since 1970."""
     key: str = ""
     """The key under which it would repeat this call, if it gave one: the same key means the same effect."""
+    may_resend: bool = False
+    """Whether an equal call may be this one sent again while it runs, as by a client that gave up waiting for it."""
 
 
 class Context(Struct, frozen=True, kw_only=True):
@@ -87,7 +89,7 @@ class Context(Struct, frozen=True, kw_only=True):
         return replace(
             self,
             depth=self.depth + 1,
-            repeating=self.repeating and replace(self.repeating, key=""),
+            repeating=self.repeating and replace(self.repeating, key="", may_resend=False),
             scopes=scopes,
             within=self.within if self.scopes is None else (*self.within, self.scopes),
             held=(*self.held, *(each for each in holding if each is not None)),

@@ -18,6 +18,9 @@ an earlier one:
     one that waits                                                               that word yet
     failed, or was denied                    runs                                runs
 
+A caller that remembers its calls by ids, as a framework that is guarded, makes two equal calls of one run on purpose,
+also at once. One that may send a call again while it runs (`may_resend`) waits for that result.
+
 Where that result was erased, a person is asked whether the effect is wanted again.
 Who got an earlier result instead of an effect is asked, at the next equal call of the run, whether they want it again.
 """
@@ -171,7 +174,8 @@ class EarlierEffects:
         if earlier.run == attempt.recorder.run:
             if earlier.is_open and earlier.id in attempt.recorder.ledger.before:
                 raise InDoubt(_in_doubt(tool, earlier))
-            if caller is None or not earlier.is_before(caller.since):
+            sent_again = caller is not None and caller.may_resend and earlier.is_open
+            if caller is None or not (sent_again or earlier.is_before(caller.since)):
                 return None  # it runs or waits at this moment: whoever asked for it asked twice
         may_be_same = earlier.is_open or (earlier.waits and caller is not None)
         return await self._take_up(earlier, attempt, tool) if may_be_same else None
@@ -201,7 +205,12 @@ class EarlierEffects:
             raise InDoubt(f"{_in_doubt(tool, earlier)}; it is being worked on by {error.holder}") from error
         if result.outcome == "in_doubt":
             raise InDoubt(f"{_in_doubt(tool, earlier)} ({result.text})")
-        return _received(result, attempt, f"answered by an equal call that was begun before ({earlier.where})")
+        if earlier.waits:
+            return _received(result, attempt, f"this is what became of the equal call that waited ({earlier.where})")
+        if result.outcome in _DOUBTFUL and repeating is not None:
+            raise InDoubt(_in_doubt(tool, earlier))
+        note = f"not run again: this is the result of an equal call that was under way ({earlier.where});"
+        return _received(result, attempt, f"{note} if it is wanted again, call it again")
 
     async def _result_of(
         self, earlier: EarlierCall, settled: CallSettled | CallAmended, attempt: CallAttempt, tool: Tool

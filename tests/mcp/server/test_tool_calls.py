@@ -21,6 +21,7 @@ from handrail.mcp.server.results import LARGEST, OUTCOME_KEY
 from handrail.tools.ensemble import Ensemble
 from handrail.tools.tool import Tool, tool
 from tests.mcp.server.server_setup import ERAS, LEGACY, MODERN, keyed, scene, text
+from tests.polling import until_still
 
 CARELESS = Policy(confirm_side_effects=False)
 era = pytest.mark.parametrize("era", ERAS)
@@ -302,6 +303,30 @@ async def test_a_call_sent_twice_with_one_key_is_settled_once(era: str) -> None:
             await client.call_tool("note", {"line": "b"}, meta=keyed("k" * 300))
     assert [text(each) for each in (first, again, other)] == ["line 1", "line 1", "line 2"]
     assert clash.is_error and seen == ["a", "a"]
+
+
+@era
+async def test_a_payment_sent_again_while_it_runs_is_made_once(era: str) -> None:
+    """As by a client that gave up waiting, and did not say so."""
+    begun, may_end, paid = asyncio.Event(), asyncio.Event(), []
+
+    @tool(side_effects=True)
+    async def pay(to: str) -> str:
+        """Pay somebody."""
+        paid.append(to)
+        begun.set()
+        await may_end.wait()
+        return f"paid {to}"
+
+    async with scene(pay, policy=CARELESS).client(era) as client, asyncio.TaskGroup() as group:
+        first = group.create_task(client.call_tool("pay", {"to": "ada"}))
+        await begun.wait()
+        again = group.create_task(client.call_tool("pay", {"to": "ada"}))
+        await until_still(lambda: list(paid))
+        may_end.set()
+    assert paid == ["ada"]
+    assert text(first.result()) == "paid ada"
+    assert text(again.result()).startswith("paid ada") and "that was under way" in text(again.result())
 
 
 @era

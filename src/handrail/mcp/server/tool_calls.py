@@ -103,7 +103,7 @@ class McpToolCalls:
             word = (waited, answer) if waited is not None and answer is not None else None
             talk = decider_for(request, decided_by(request, principal.id), word)
             call = ToolCall(place[1], params.name, arguments)
-            repeating = RepeatingCaller(owner, self.runs.since(caller, owner), _key(request) or "")
+            repeating = RepeatingCaller(owner, self.runs.since(caller, owner), _key(request) or "", may_resend=True)
             context = _context(place[0], request, caller, principal, repeating)
             going = self._rounds.begin(request, call, context, owner, talk, said)
         dismissed = going.detached or (answer is not None and answer.action == "cancel")
