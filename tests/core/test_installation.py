@@ -16,6 +16,23 @@ from handrail.core.errors import MissingExtra
 from handrail.core.installation import install_command
 
 CHECKOUT = Path(handrail.__file__).parents[2]
+PYTHON = sys.executable
+
+
+@pytest.fixture(autouse=True)
+def activated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The environment is activated: the shell finds the pip beside this Python."""
+    return environment(tmp_path / "activated" / "bin", monkeypatch, "pip")
+
+
+def environment(folder: Path, monkeypatch: pytest.MonkeyPatch, *programs: str) -> Path:
+    """Pretend that this Python is in a folder with these programs, and that the shell looks there and nowhere else."""
+    folder.mkdir(parents=True)
+    for name in (*programs, "python"):
+        (folder / name).touch(mode=0o755)
+    monkeypatch.setattr(sys, "executable", str(folder / "python"))
+    monkeypatch.setenv("PATH", str(folder))
+    return folder / "python"
 
 
 @pytest.fixture
@@ -46,6 +63,28 @@ def test_a_copy_from_an_index_is_extended_from_the_index(installed: Any) -> None
 
     assert install_command("local") == "pip install 'handrail[local]'"
     assert install_command("cli", "local") == "pip install 'handrail[cli,local]'"
+
+
+def test_the_pip_of_another_python_is_not_told_to_install(
+    installed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed(None)
+    python = environment(tmp_path / "not activated" / "bin", monkeypatch)
+    environment(tmp_path / "system", monkeypatch, "pip")
+    monkeypatch.setattr(sys, "executable", str(python))
+
+    assert install_command("local") == f"{shlex.quote(str(python))} -m pip install 'handrail[local]'"
+    assert install_command("local", shows_folder=False) == "pip install 'handrail[local]'"
+
+
+def test_an_environment_without_pip_is_extended_by_uv(
+    installed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed(None)
+    python = environment(tmp_path / "of-uv", monkeypatch, "uv")
+    monkeypatch.setitem(sys.modules, "pip", None)  # as if it could not be found
+
+    assert install_command("local") == f"uv pip install --python {python} 'handrail[local]'"
 
 
 def test_a_copy_from_a_checkout_is_extended_in_the_checkout_s_folder(installed: Any, tmp_path: Path) -> None:
@@ -110,11 +149,11 @@ def test_a_note_of_pip_that_cannot_be_used_leaves_the_index(installed: Any, note
 
 def test_sources_that_pip_never_installed_are_extended_in_their_folder() -> None:
     code = "from handrail.core.installation import install_command; print(install_command('local'))"
-    program = [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(CHECKOUT / 'src')!r}); {code}"]
+    program = [PYTHON, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(CHECKOUT / 'src')!r}); {code}"]
     said = subprocess.run(program, capture_output=True, text=True, check=True).stdout
 
-    line = "pip install './packages/handrail-local' '.[local]'"
-    assert said == f"cd {shlex.quote(str(CHECKOUT))} && {line}\n"
+    assert said.startswith(f"cd {shlex.quote(str(CHECKOUT))} && ")
+    assert said.endswith("pip install './packages/handrail-local' '.[local]'\n")
 
 
 def test_pip_takes_the_line_of_this_very_copy() -> None:
@@ -131,7 +170,7 @@ def test_pip_takes_the_line_of_this_very_copy() -> None:
         )
     )
     got = subprocess.run(
-        [sys.executable, "-c", program, *(part for part in pip[2:] if part != "-e")],
+        [PYTHON, "-c", program, *(part for part in pip[2:] if part != "-e")],
         cwd=folder,
         capture_output=True,
         text=True,

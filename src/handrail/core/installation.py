@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -21,9 +24,10 @@ def install_command(*extras: str, shows_folder: bool = True) -> str:
     """The line for a shell that adds extras to this copy of handrail.
 
     Args:
-        shows_folder: Whether the line goes to the checkout's folder first. What is said to another machine leaves out
-            where files lie on this one.
+        shows_folder: Whether the line goes to the checkout's folder first, and names this Python where the shell finds
+            another one's pip. What is said to another machine leaves out where files lie on this one.
     """
+    install = _installer() if shows_folder else "pip install"
     wanted = f"[{','.join(extras)}]"
     own = sorted({_OWN_PACKAGES[extra] for extra in extras if extra in _OWN_PACKAGES})
     origin = _direct_url()
@@ -31,14 +35,25 @@ def install_command(*extras: str, shows_folder: bool = True) -> str:
         parts = [f"'./packages/{name}'" for name in own if (checkout / "packages" / name).is_dir()]
         # An editable copy stays editable.
         flag = "-e " if _is_editable(origin) else ""
-        line = " ".join(("pip install", *(flag + part for part in (*parts, f"'.{wanted}'"))))
+        line = " ".join((install, *(flag + part for part in (*parts, f"'.{wanted}'"))))
         return f"cd {shlex.quote(str(checkout))} && {line}" if shows_folder else line
     if (repository := _repository(origin)) is not None:
         parts = [f"'{name} @ {repository}#subdirectory=packages/{name}'" for name in own]
-        return " ".join(("pip install", *parts, f"'{PACKAGE}{wanted} @ {repository}'"))
+        return " ".join((install, *parts, f"'{PACKAGE}{wanted} @ {repository}'"))
     if shows_folder and (wheels := _wheels(origin)) is not None:
-        return f"pip install --find-links {shlex.quote(str(wheels))} '{PACKAGE}{wanted}'"
-    return f"pip install '{PACKAGE}{wanted}'"
+        return f"{install} --find-links {shlex.quote(str(wheels))} '{PACKAGE}{wanted}'"
+    return f"{install} '{PACKAGE}{wanted}'"
+
+
+def _installer() -> str:
+    """What installs into this very environment: the pip that the shell finds may be another Python's, as long as the
+    environment is not activated."""
+    here, found = Path(sys.executable), shutil.which("pip")
+    if found is not None and Path(found).parent.resolve() == here.parent.resolve():
+        return "pip install"
+    if find_spec("pip") is None and shutil.which("uv") is not None:
+        return f"uv pip install --python {shlex.quote(str(here))}"
+    return f"{shlex.quote(str(here))} -m pip install"
 
 
 def _direct_url() -> dict[str, Any] | None:
