@@ -35,6 +35,24 @@ def test_every_page_is_in_the_navigation_once() -> None:
     assert sorted(navigation()) == pages
 
 
+@pytest.mark.parametrize(
+    ("words", "page"),
+    [
+        ("structured output", "howto/typed-answers.md"),
+        ("FastAPI", "howto/web-applications.md"),
+        ("approval", "howto/approve.md"),
+    ],
+)
+def test_a_search_for_these_words_finds_the_title_of_their_guide(words: str, page: str) -> None:
+    """The search of the site puts a match in a title before all others."""
+    titles = {
+        path.relative_to(ROOT / "docs").as_posix(): path.read_text(encoding="utf-8").partition("\n")[0]
+        for path in (ROOT / "docs" / "howto").glob("*.md")
+    }
+
+    assert [name for name, title in titles.items() if words in title] == [page]
+
+
 def shown() -> list[str]:
     """The names that the pages of the reference show."""
     pages = (ROOT / "docs" / "reference").glob("*.md")

@@ -14,6 +14,7 @@ from uuid import UUID
 from handrail.core.errors import OUTCOMES
 from handrail.core.redact import Secret
 from handrail.tools.definition import ToolDefinition
+from handrail.tools.tool import ToolOptions
 from tests.docs.pages import ROOT
 
 _CELL = re.compile(r"(?<!\\)\|")
@@ -86,3 +87,9 @@ def test_the_words_for_a_model_are_the_same_in_the_table_and_on_the_page() -> No
 
     assert quoted
     assert [words for words in quoted if page.count(words) < 2] == []
+
+
+def test_the_reference_has_every_option_of_tool_and_no_other() -> None:
+    named = [row[0].strip("`") for row in rows("reference/tools.md", "## Options of `@tool`")]
+
+    assert sorted(named) == sorted(ToolOptions.__annotations__)
