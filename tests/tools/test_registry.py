@@ -193,6 +193,7 @@ FULL = ToolDefinition(
     binding=Binding("fs.read", (1, 0), ("a",), {"a": "b"}, {"c": 1}),
     models=("m",),
     tags=("t",),
+    untrusted=("body",),
 )
 CHANGES: dict[str, Any] = {
     "name": "reed",
@@ -211,6 +212,7 @@ CHANGES: dict[str, Any] = {
     "directs": ("a",),
     "carries": ("a",),
     "sends_out": True,
+    "extract": {"type": "object", "properties": {"due": {"type": "string", "format": "date"}}},
 }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args
 
@@ -25,7 +24,7 @@ from handrail.config.state import read_state
 from handrail.config.values import LOCAL, Config, LlmSettings, ModelSettings
 from handrail.config.variables import KEY, fill_variables
 from handrail.core.errors import UsageError
-from handrail.execute.origins.flows import FlowOutcome, Flows
+from handrail.execute.origins.flows import FLOW_RULES, FlowOutcome, Flows, UntrustedResults
 from handrail.execute.output import SMALLEST
 from handrail.execute.policy import AfterUntrusted, Policy
 from handrail.execute.rules import Rule
@@ -71,7 +70,10 @@ POLICY: Kinds = {
     "max_left_running": count(1),
     "cancel_grace": SECONDS,
 }
-FLOWS: Kinds = {each.name: choice(*get_args(FlowOutcome)) for each in fields(Flows)}
+FLOWS: Kinds = {
+    **dict.fromkeys(FLOW_RULES, choice(*get_args(FlowOutcome))),
+    "untrusted_results": choice(*get_args(UntrustedResults)),
+}
 LIMITS: Kinds = {
     "iterations": count(1),
     "on_limit": choice(*get_args(OnLimit)),

@@ -16,7 +16,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from handrail.config.python_files import python_files
 from handrail.config.values import LOCAL, Config, LlmSettings, ModelSettings
 from handrail.core.canonical import digest, digest_bytes
 from handrail.core.errors import ConfigError
-from handrail.execute.origins.flows import Flows
+from handrail.execute.origins.flows import FLOW_RULES
 from handrail.mcp.values import HttpEndpoint
 from handrail.models.api_keys import key_variables
 from handrail.tools.files.request_templates import FROM_ENVIRONMENT
@@ -202,9 +202,9 @@ def _lines(config: Config, folder: Path) -> Iterator[str]:
         yield "run every side effect without asking (confirm_side_effects = false)"
     if config.policy.after_untrusted == "allow":
         yield "let words from outside lead to side effects (after_untrusted = 'allow')"
-    for each in fields(Flows):
-        if getattr(config.policy.flows, each.name) == "allow":
-            yield f"let words from outside direct calls, or private values leave (policy.flows.{each.name} = 'allow')"
+    for name in FLOW_RULES:
+        if getattr(config.policy.flows, name) == "allow":
+            yield f"let words from outside direct calls, or private values leave (policy.flows.{name} = 'allow')"
     for name, model in config.models.items():
         yield from _of_model(name, model)
     for name, server in config.mcp.items():

@@ -78,6 +78,16 @@ class ResultLabels(Struct, frozen=True, omit_defaults=True):
     """Fields that the application itself writes, in a result that is untrusted else."""
 
 
+class WithheldWords(Struct, frozen=True):
+    """Words from outside that the model was not shown, and the handle that stands for them."""
+
+    handle: str
+    """As `{{words:0123456789ab}}`."""
+    path: str
+    """The field of the result, as `comments[2].text`; empty for all of it."""
+    text: str
+
+
 class ToolResult(Struct, frozen=True, omit_defaults=True):
     """The one answer to one call. A failure is an answer too."""
 
@@ -100,6 +110,8 @@ class ToolResult(Struct, frozen=True, omit_defaults=True):
     """Its words come from outside, from somebody who may want the model to do something: data, not orders."""
     labels: ResultLabels | None = None
     """What its tool declares about its fields, where it declares more than `untrusted`."""
+    withheld: tuple[WithheldWords, ...] = ()
+    """The words from outside in whose place handles stand in the content, where a policy keeps them from the model."""
 
     @property
     def is_error(self) -> bool:

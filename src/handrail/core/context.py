@@ -72,6 +72,8 @@ class Context(Struct, frozen=True, kw_only=True):
     """The names of the agents on whose behalf the call is made, the outermost first."""
     budget: Any = None
     """What the run that makes the call may still use, for a run that the call begins in this process."""
+    words_reader: Any = None
+    """Who reads words from outside that the model of the run is not shown, in this process."""
     repeating: RepeatingCaller | None = None
     """What is known of a caller that may ask again for what it has asked for."""
     auxdata: Mapping[str, Any] = field(default_factory=dict)

@@ -79,6 +79,8 @@ class CallAttempt:
     still_running: bool = False
     late: str = ""
     """That its answer came after its time was up, and why, if it did."""
+    quotes: bool = False
+    """Whether words from outside that the model was not shown were put into its arguments."""
     has_read_outside: bool = False
     """Whether a call that it made gave words from outside."""
     origins: tuple[ArgumentOrigin, ...] = ()

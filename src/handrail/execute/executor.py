@@ -19,6 +19,7 @@ from handrail.core.closing import ClosedOnExit
 from handrail.core.context import Context
 from handrail.core.errors import (
     Cancelled,
+    Denied,
     Forbidden,
     JournalError,
     LimitReached,
@@ -39,6 +40,8 @@ from handrail.execute.dedupe.create import create_deduplicator
 from handrail.execute.dedupe.matching import Deduplicator
 from handrail.execute.dedupe.reuse import CallReuse
 from handrail.execute.effects import EarlierEffects, EffectOverlap, question_identity
+from handrail.execute.handles.quoted_words import put_in_words
+from handrail.execute.handles.result_words import is_withheld, labels_of, told_failure
 from handrail.execute.isolation.handler_target import check_isolation
 from handrail.execute.origins.flow_check import RunSoFar, check_flows
 from handrail.execute.performer import CallPerformer
@@ -217,9 +220,11 @@ class Executor(ClosedOnExit):
             honest_result(attempt, result),
             duration_us=int((self._clock.monotonic() - started - attempt.waited) * 1e6),
             untrusted=is_untrusted_result(attempt.tool, result)
-            or (attempt.has_read_outside and result.outcome in ("ok", "failed")),
-            labels=None if attempt.tool is None or result.outcome != "ok" else attempt.tool.labels,
+            or ((attempt.has_read_outside or attempt.quotes) and result.outcome in ("ok", "failed")),
+            labels=labels_of(attempt, result),
         )
+        if is_withheld(attempt, self.policy):
+            result = told_failure(attempt, result)
         if attempt.late:
             result = msgspec.structs.replace(result, warnings=(*result.warnings, attempt.late))
         if attempt.recorder.instant:
@@ -237,7 +242,12 @@ class Executor(ClosedOnExit):
         call, context = attempt.call, attempt.context
         tool = attempt.tool = self._resolve(call, context, attempt.recorder.ledger.tools)
         arguments, warnings = read_arguments(call, tool, lenient=tool.repair or self.policy.repair)
+        quoted = put_in_words(arguments, tool, attempt.recorder.ledger.withheld)
+        attempt.quotes = quoted is not arguments
+        arguments = quoted
         attempt.take(arguments)
+        if attempt.quotes:
+            attempt.recorder.ledger.complete_arguments(call.id, arguments)
         await self._authoriser.authorise(context, tool.names)
         known = await reconcile_call(attempt, self.policy)
         if known is not None:
@@ -281,7 +291,12 @@ class Executor(ClosedOnExit):
             partial(ledger.was_done, tool, attempt.arguments),
             partial(ledger.has_other_effect, tool),
         )
-        found = check_flows(tool, attempt.arguments, run, policy.flows)
+        try:
+            found = check_flows(tool, attempt.arguments, run, policy.flows)
+        except Denied:
+            if not attempt.quotes:
+                raise
+            raise Denied(f"{tool.name!r} is not run: words that you were not shown must not go there") from None
         attempt.origins = found.origins
         return found.why
 

@@ -89,6 +89,8 @@ class CallLedger:
         """The tools and other sources whose words from outside this run has read."""
         self.origins: RunOrigins = RunOrigins(follows=follows_origins)
         """Where the values come from that it has seen."""
+        self.withheld: dict[str, str] = {}
+        """The words that handles stand for."""
         self._alike: dict[tuple[Tool, frozenset[str]], tuple[int, dict[frozenset[tuple[str, str]], list[str]]]] = {}
         """The answered calls of a tool by the texts they were made with, and how many answers are in it."""
         self._is_below = is_below
@@ -148,6 +150,7 @@ class CallLedger:
                     self.origins.hear(message, self.tools, below=self._is_below)
                     match message:
                         case ResultMessage(result=result):
+                            self._withhold(result)
                             if result.untrusted:
                                 self.untrusted.add(result.name)
                         case UserMessage() | DocumentMessage() | AssistantMessage():
@@ -159,8 +162,18 @@ class CallLedger:
         self.untrusted.add(source)
         self.origins.outside[source] = None
 
+    def _withhold(self, result: ToolResult) -> None:
+        self.withheld.update((each.handle, each.text) for each in result.withheld if each.handle)
+
+    def complete_arguments(self, call_id: str, arguments: dict[str, Any]) -> None:
+        """Notes what a call is made with once words stand in place of handles."""
+        self._alike.clear()
+        self.origins.ask(call_id, arguments)
+
     def join(self, above: CallLedger) -> None:
         """Have read what the run has read whose call began this one, and the other way round."""
+        above.withheld.update(self.withheld)
+        self.withheld = above.withheld
         above.untrusted |= self.untrusted
         self.untrusted = above.untrusted
         self.origins = self.origins.below(above.origins)
@@ -217,6 +230,7 @@ class CallLedger:
     def _keep(self, result: ToolResult) -> None:
         self._on_the_way.pop(result.tool_call_id, None)
         self._settled[result.tool_call_id] = result
+        self._withhold(result)
         self.origins.settle(result, self.tools)
         if result.untrusted:
             self._has_read(result.name)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET
 
-from handrail.core.calls import Output, ToolCall, ToolResult
+from handrail.core.calls import Output, ToolCall, ToolResult, WithheldWords
 from handrail.core.errors import (
     INVALID_OUTPUT,
     Cancelled,
@@ -31,6 +31,7 @@ from handrail.execute.attempt import CallAttempt, handler_failure, report_failur
 from handrail.execute.concurrency import CallGate, GateEntry
 from handrail.execute.dedupe.matching import call_identity
 from handrail.execute.effects import EffectOverlap
+from handrail.execute.handles.result_words import is_withheld, split_output, told_failure
 from handrail.execute.isolation.handler_work import HandlerThreads, HandlerWork, StragglingWork
 from handrail.execute.isolation.loop_watch import LoopWatch
 from handrail.execute.isolation.process_pool import ProcessPool
@@ -246,13 +247,17 @@ class CallPerformer:
         # A run that a call begins has its caller's deadline itself; it then says what its calls came to.
         return min(timeout, left + _WINDING_UP if tool.begins_runs else left)
 
-    async def result(self, attempt: CallAttempt, tool: Tool, output: Output) -> ToolResult:
-        """What a call gave, held to the schema of its tool and cut for the model.
+    async def result(self, attempt: CallAttempt, tool: Tool, output: Output, *, late: bool = False) -> ToolResult:
+        """What a call gave, held to the schema of its tool and cut for the model. A `late` one comes after the answer.
 
         Raises:
             InvalidOutput: It does not fit the schema.
         """
         unfit = check_output(output, tool)
+        withheld: tuple[WithheldWords, ...] = ()
+        if is_withheld(attempt, self._policy):
+            output, withheld = await split_output(attempt, tool, output, late=late)
+            unfit = ()  # what it says may repeat the words
         limit = _WHOLE if attempt.is_for_code else tool.max_output or self._policy.max_output
         try:
             content, spilled, warnings = await bound_output(output.output, limit, self._spill)
@@ -266,6 +271,7 @@ class CallPerformer:
             warnings=output.warnings + unfit + warnings,
             attachments=output.attachments,
             spilled=spilled,
+            withheld=withheld,
         )
 
     def _ended_late(self, attempt: CallAttempt, tool: Tool, future: asyncio.Future[Any]) -> None:
@@ -278,11 +284,13 @@ class CallPerformer:
 
     async def _note_late(self, attempt: CallAttempt, tool: Tool, future: asyncio.Future[Any]) -> None:
         try:
-            result = await self.result(attempt, tool, _output(future, tool, attempt))
+            result = await self.result(attempt, tool, _output(future, tool, attempt), late=True)
         except ToolError as error:
             report_failure(attempt, tool, error)
             told = _after_effect(error, tool)
             result = msgspec.structs.replace(attempt.refused(told), still_running=False)
+            if is_withheld(attempt, self._policy):
+                result = told_failure(attempt, result)
         try:
             await attempt.owner.record_late(attempt, result)
         except JournalError:  # its owner has closed it meanwhile: nobody is left to be told

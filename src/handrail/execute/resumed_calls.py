@@ -17,6 +17,7 @@ from handrail.core.invocation import Invocation
 from handrail.core.redact import MASK, mask_fields, redact
 from handrail.execute.arguments import read_arguments
 from handrail.execute.attempt import CallAttempt
+from handrail.execute.handles.quoted_words import put_in_words
 from handrail.execute.ledger import CallLedger
 from handrail.execute.output import normalise_output
 from handrail.execute.policy import Policy
@@ -35,6 +36,7 @@ def check_same_call(call: ToolCall, begun: CallIntended, ledger: CallLedger, too
     same = tool.scoped_name == begun.tool
     if same and begun.arguments is not None and not ledger.was_edited(begun):
         arguments, _ = read_arguments(call, tool, lenient=True)
+        arguments = put_in_words(arguments, tool, ledger.withheld)
         # Earlier versions masked fields by name wherever they stood, and fewer forms of secrets.
         masked = (tool.exact(arguments), mask_fields(arguments, tool.secrets))
         recorded = canonical_json(redact(begun.arguments))

@@ -74,9 +74,9 @@ class RunCalls:
         self.wrong += result.outcome in WRONG
 
     def begins_runs(self, call: ToolCall) -> bool:
-        """Whether what the tool of a call does is done in a run of its own."""
+        """Whether what the tool of a call does, or the reading of its words, is done in a run of its own."""
         tool = self._tool(call)
-        return tool is not None and tool.begins_runs
+        return tool is not None and (tool.begins_runs or tool.definition.extract is not None)
 
     def has_end(self, call_id: str) -> bool:
         """Whether the answer to a call is on record."""

@@ -45,7 +45,9 @@ from handrail.run.limits import Limits, RunBudget
 from handrail.run.offering import ALWAYS_VALID, ExternalTools, OfferableTools, ToolSelection
 from handrail.run.reply import ModelReply
 from handrail.run.run_calls import RunCalls, Started
+from handrail.run.shown_results import ShownResults
 from handrail.run.transcript import Follow, RunMemory, RunTranscript, TakenIds
+from handrail.run.words_reader import ModelWordsReader
 from handrail.tools.answer_type import AnswerType
 from handrail.tools.registry import RegisteredTools
 
@@ -113,6 +115,7 @@ class SingleRun:
             within=(*context.within, *terms.valid),
             raised={} if terms.on_error == "fail_fast" else None,
             budget=self._budget,
+            words_reader=ModelWordsReader(terms.model),
         )
         self._emit = emit
         self.transcript = RunTranscript(conversation, self._executor, self._context, emit, follow)
@@ -132,6 +135,7 @@ class SingleRun:
         self._checkpoint = len(conversation)
         self._attempts = 0
         """That failed, at this reply."""
+        self._shown_results = ShownResults()
         self._ended = False
         """Whether it was cut off when everything was said."""
 
@@ -182,7 +186,9 @@ class SingleRun:
         self._limits = self._terms.limits.within(speaker.limits)
         self._terms = replace(self._terms, model=speaker.model, defaults=speaker.defaults)
         path = (*self._context.agents[:-1], speaker.name)
-        self._context = msgspec.structs.replace(self._context, model=speaker.model.name, agents=path)
+        self._context = msgspec.structs.replace(
+            self._context, model=speaker.model.name, agents=path, words_reader=ModelWordsReader(speaker.model)
+        )
         self._budget.limits = self._limits
         self._calls.take_over(self._limits, self._context, speaker.tools.union(ALWAYS_VALID))
         self._scratch = ModelScratch()
@@ -213,9 +219,11 @@ class SingleRun:
 
     def _messages(self) -> tuple[Message, ...]:
         """The conversation as whoever speaks reads it."""
-        if self._team is None or self._speaker is None:
-            return self.conversation.messages
-        return self._team.shown(self._speaker, self.conversation.messages)
+        messages = self.conversation.messages
+        if self._team is not None and self._speaker is not None:
+            messages = self._team.shown(self._speaker, messages)
+        withholds = self._executor.policy.flows.untrusted_results == "handles"
+        return self._shown_results.without_words(messages) if withholds else messages
 
     async def _say_prompt(self) -> None:
         """Have the system prompt of an agent that has just taken over on record."""

@@ -16,6 +16,7 @@ from handrail.core.errors import InvalidDefinition
 from handrail.core.usage_checks import check_keyword_names
 from handrail.tools.definition_formats import canonical_definition
 from handrail.tools.lookalikes import foreign_letters
+from handrail.tools.plain_values import check_plain_schema
 from handrail.tools.result_fields import field_steps
 from handrail.tools.types.signature import read_function
 
@@ -37,6 +38,12 @@ def check_labels(definition: ToolDefinition) -> None:
     fields = definition.untrusted if isinstance(definition.untrusted, tuple) else ()
     for label in (*fields, *definition.private, *definition.own):
         field_steps(label)
+    if definition.extract is not None:
+        check_plain_schema(definition.extract, definition.name)
+        if not definition.untrusted:
+            raise InvalidDefinition(
+                f"{definition.name!r} has an extract, and nothing in its results is untrusted; say what is"
+            )
     if not definition.directs and not definition.carries:
         return
     known = definition.input_schema.get("properties", {})
@@ -98,6 +105,9 @@ class ToolDefinition(Struct, frozen=True, omit_defaults=True):
     sends_out: bool = False
     """What it is given leaves for a foreign place, as the address that a fetch gets or the words of a web search."""
 
+    extract: dict[str, Any] | None = None
+    """The schema of what is told about its words from outside where the model does not read them: plain values only."""
+
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
             raise InvalidDefinition(f"tool name {self.name!r} {why_name_is_unusable(self.name)}")
@@ -107,7 +117,7 @@ class ToolDefinition(Struct, frozen=True, omit_defaults=True):
             raise InvalidDefinition(f"the timeout of {self.name!r} must be more than 0 seconds, not {self.timeout!r}")
         check_labels(self)
         # A copy of its own: what the model is told and what is enforced cannot drift apart.
-        for schema in ("input_schema", "output_schema"):
+        for schema in ("input_schema", "output_schema", "extract"):
             msgspec.structs.force_setattr(self, schema, self._copied(getattr(self, schema)))
 
     def _copied(self, schema: Any) -> Any:

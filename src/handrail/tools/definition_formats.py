@@ -15,7 +15,7 @@ from handrail.core.jsontext import JSONTextError, parse
 
 _SCHEMA_KEYS = ("input_schema", "parameters", "parameters_schema", "inputSchema", "arguments_schema", "argschema")
 _OUTPUT_KEYS = ("output_schema", "returns", "returns_schema", "outputSchema")
-LABELS = ("untrusted", "private", "own", "directs", "carries", "sends_out")
+LABELS = ("untrusted", "private", "own", "directs", "carries", "sends_out", "extract")
 """What is declared about the fields of results, and about arguments."""
 _OURS = ("name", "description", "side_effects", "idempotent", "timeout", "binding", "models", "tags", *LABELS)
 _IGNORED = frozenset({"type", "strict", "cache_control", "enabled", "title", "source", "icons", "_meta"})

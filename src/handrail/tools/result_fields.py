@@ -80,12 +80,7 @@ def fields_of(content: Any, labels: ResultLabels | None, *, untrusted: bool) -> 
     if not isinstance(content, dict | list):  # of a text that was cut, nobody can tell the fields
         whole = whole or bool(declared.untrusted)
         private = bool(declared.private)
-    known = _Labels(
-        whole,
-        tuple(map(field_steps, declared.untrusted)) if isinstance(declared.untrusted, tuple) else (),
-        tuple(map(field_steps, declared.private)),
-        tuple(map(field_steps, declared.own)),
-    )
+    known = FieldLabels.of(declared, whole=whole)
     yield from _fields(content, (), (), known, known.whole, private, False)
 
 
@@ -131,26 +126,46 @@ def scalars_of(content: Any) -> list[Any]:
     return found
 
 
-class _Labels(msgspec.Struct, frozen=True):
+class FieldLabels(msgspec.Struct, frozen=True):
+    """What is declared about the fields of a result, by the steps of their paths."""
+
     whole: bool
+    """Whether outsiders write what nothing else is said of."""
     untrusted: tuple[tuple[str, ...], ...]
     private: tuple[tuple[str, ...], ...]
     own: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def of(cls, declared: ResultLabels, *, whole: bool) -> FieldLabels:
+        return cls(
+            whole,
+            tuple(map(field_steps, declared.untrusted)) if isinstance(declared.untrusted, tuple) else (),
+            tuple(map(field_steps, declared.private)),
+            tuple(map(field_steps, declared.own)),
+        )
+
+    def is_untrusted(self, steps: tuple[str, ...]) -> bool:
+        """Whether a label says that outsiders write what is at this path."""
+        return any(steps[-len(label) :] == label for label in self.untrusted)
+
+    def is_own(self, steps: tuple[str, ...]) -> bool:
+        """Whether a label says that the application itself writes what is at this path."""
+        return any(_is_at_top(steps, label) for label in self.own)
 
 
 def _fields(
     value: Any,
     path: tuple[str | int, ...],
     steps: tuple[str, ...],
-    labels: _Labels,
+    labels: FieldLabels,
     outside: bool,
     private: bool,
     own: bool,
 ) -> Iterator[Field]:
     if steps:
-        outside = outside or any(steps[-len(label) :] == label for label in labels.untrusted)
+        outside = outside or labels.is_untrusted(steps)
         private = private or any(steps[-len(label) :] == label for label in labels.private)
-        own = own or any(_is_at_top(steps, label) for label in labels.own)
+        own = own or labels.is_own(steps)
     if isinstance(value, dict):
         for key, item in value.items():
             yield from _fields(item, (*path, key), (*steps, key), labels, outside, private, own)

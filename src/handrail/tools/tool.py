@@ -40,7 +40,9 @@ from handrail.tools.definition import Binding, ToolDefinition
 from handrail.tools.handlers import Style, handler_style, is_async, without_partials
 from handrail.tools.sandbox_access import SandboxAccess
 from handrail.tools.schema.validator import Validator
+from handrail.tools.types.schema import schema_of_node
 from handrail.tools.types.signature import FunctionShape, handler_deps_type, read_function
+from handrail.tools.types.type_nodes import read_type
 
 if TYPE_CHECKING:
     from typing_extensions import ParamSpec, TypeVar  # with defaults, so that a bare `Tool` is one of anything
@@ -95,6 +97,7 @@ class ToolOptions(TypedDict, total=False):
     directs: tuple[str, ...]
     carries: tuple[str, ...]
     sends_out: bool
+    extract: Any
     style: Style | None
     isolation: Isolation | None
     sandbox: SandboxAccess | None
@@ -271,6 +274,8 @@ class Tool(CalledAs[F_co], Generic[Deps_contra, F_co]):
         check_keyword_names("tool", options, ToolOptions.__annotations__)
         _check_function(function, named="name" in options)
         facts: dict[str, Any] = {key: value for key, value in options.items() if key in _OF_DEFINITION}
+        if facts.get("extract") is not None:
+            facts["extract"] = _extract_schema(facts["extract"])
         treatment: dict[str, Any] = {
             key: value for key, value in options.items() if key not in _OF_DEFINITION and key != "schema"
         }
@@ -316,6 +321,8 @@ class Tool(CalledAs[F_co], Generic[Deps_contra, F_co]):
         """The same tool with other facts or other treatment."""
         check_keyword_names("changed", changes, _CHANGEABLE)
         facts = {key: value for key, value in changes.items() if key in _OF_DEFINITION}
+        if facts.get("extract") is not None:
+            facts["extract"] = _extract_schema(facts["extract"])
         treatment = {key: value for key, value in changes.items() if key not in _OF_DEFINITION}
         if facts.get("output_schema") is not None and self.check_output != "off":
             treatment.setdefault("check_output", "enforce")
@@ -412,6 +419,14 @@ class Tool(CalledAs[F_co], Generic[Deps_contra, F_co]):
 
         # typing's own would ask for both: it knows no defaults before Python 3.13.
         __class_getitem__ = classmethod(GenericAlias)
+
+
+def _extract_schema(extract: Any) -> dict[str, Any]:
+    """The schema of an extract that was given as a schema or as a type."""
+    if isinstance(extract, dict):
+        return extract
+    found: dict[str, Any] = schema_of_node(read_type(extract))
+    return found
 
 
 _CHANGEABLE = _OF_DEFINITION | keyword_names(Tool)

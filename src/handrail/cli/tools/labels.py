@@ -10,6 +10,8 @@ from handrail.tools.definition import ToolDefinition
 def label_rows(definition: ToolDefinition) -> list[tuple[str, str]]:
     """The rows of `handrail tools show` about what may flow where."""
     rows = [("results", _results(definition))]
+    if definition.extract is not None:
+        rows.append(("extract", _named(list(definition.extract.get("properties", {})))))
     if definition.private:
         rows.append(("private", _named(definition.private)))
     if not definition.side_effects and not definition.sends_out:

@@ -150,6 +150,7 @@ def encode_job(
         raised=None,
         deps=None,
         budget=None,
+        words_reader=None,
         auxdata={key: value for key, value in invocation.context.auxdata.items() if not isinstance(value, LiveObject)},
         namespace=dict(invocation.context.namespace),
     )

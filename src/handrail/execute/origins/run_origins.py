@@ -21,6 +21,7 @@ from handrail.core.messages import (
     SupervisorMessage,
     UserMessage,
 )
+from handrail.execute.handles.withheld_words import whole_result
 from handrail.execute.origins.private_values import PrivateValues
 from handrail.execute.origins.result_records import ResultRecords
 from handrail.execute.origins.trusted_words import TrustedWords
@@ -153,6 +154,7 @@ class RunOrigins:
         for result, tools in new:
             if result.outcome != "ok":
                 continue  # what a refusal says repeats what was asked
+            result = whole_result(result)
             tool = _tool(tools, result.name)
             known = ResultRecords(
                 result,

@@ -6,6 +6,7 @@ from typing import Any
 
 from handrail.core.errors import InvalidDefinition
 from handrail.tools.files.toml_table import TomlTable
+from handrail.tools.plain_values import check_plain_schema
 from handrail.tools.result_fields import field_steps
 
 
@@ -27,6 +28,7 @@ def read_labels(table: TomlTable) -> dict[str, Any]:
         "directs": table.texts("directs"),
         "carries": table.texts("carries"),
         "sends_out": table.flag("sends_out"),
+        "extract": table.json("extract"),
     }
     for key in ("untrusted", "private", "own"):
         for index, label in enumerate(found[key] if isinstance(found[key], tuple) else ()):
@@ -34,4 +36,9 @@ def read_labels(table: TomlTable) -> dict[str, Any]:
                 field_steps(label)
             except InvalidDefinition as error:
                 raise table.at(key).at(index).error(str(error)) from error
+    if found["extract"] is not None:
+        try:
+            check_plain_schema(found["extract"], "this tool")
+        except InvalidDefinition as error:
+            raise table.at("extract").error(str(error)) from error
     return {key: value for key, value in found.items() if value is not None}
