@@ -53,6 +53,8 @@ def bus_policy(policy: Policy | None, max_depth: int, *, asks: bool) -> Policy:
         confirm_side_effects=asks,
         # Where values come from is judged where their model is: a node knows no person's words.
         after_untrusted="allow" if given.after_untrusted == "origins" else given.after_untrusted,
+        # A caller may be a program, and one that has a model makes handles of what it is given.
+        flows=changed(given.flows, untrusted_results="shown"),
         max_depth=max_depth,
         max_output=ALL,
         concurrency=_MANY,
