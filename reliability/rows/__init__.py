@@ -16,6 +16,7 @@ ROWS = {
     "http-2025": ("mcp_http", "HTTP_2025"),
     "hook": ("hook", "HOOK"),
     "gateway": ("gateway", "GATEWAY"),
+    "gateway-anthropic": ("gateway", "ANTHROPIC"),
     "nats": ("nats_worker", "NATS"),
     "pydantic-ai": ("pydantic_ai", "PYDANTIC_AI"),
     "langchain": ("langchain", "LANGCHAIN"),

@@ -1,13 +1,15 @@
-"""The official client of OpenAI, which repeats its request with its Idempotency-Key, and a node that answers it."""
+"""The official clients of OpenAI and Anthropic, which repeat a request with its Idempotency-Key, and a node."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
+import anthropic
+import openai
 import uvicorn
 from msgspec import Struct
-from openai import APIConnectionError, APIStatusError, OpenAI
 from starlette.applications import Starlette
 from starlette.requests import Request
 
@@ -18,36 +20,57 @@ from reliability.moments import lines
 from reliability.rows.our_loop import PayingModel, paying_tool
 from reliability.stage import Stage, tell
 
+WISH = "Pay Ada 5 euros."
+
 
 class GatewayRow(Struct, frozen=True):
-    name: str = "OpenAI gateway, with an Idempotency-Key"
+    name: str
+    client: Callable[[Path, int, str], None]
+    """The customer, who knows the folder, the port of the node, and the key of the request."""
+    preload: tuple[str, ...]
     killed: str = (
         "client and node: at each message between them, either end; the node before and after each write to the "
         "journal and the payment, and in each reply of the model"
     )
-    preload: tuple[str, ...] = ("reliability.rows.gateway", "openai.resources.chat.completions")
 
     def play(self, stage: Stage) -> None:
         """The node outlives its client, and is started again if it is dead."""
         port = stage.tcp_wire("client", "node", stage.serve("node", serve_node, stage.folder))
-        if not stage.start("client", run_client, stage.folder, port).wait():
+        # A request that was answered is over: the next one is a new wish, with a key of its own.
+        key = f"order-17-{len(lines(stage.folder / 'told.jsonl'))}"
+        if not stage.start("client", self.client, stage.folder, port, key).wait():
             raise TimeoutError("the client did not end")
 
 
-def run_client(folder: Path, port: int) -> None:
-    """The customer. A request that was answered is over: the next one is a new wish, with a key of its own."""
-    key = {"Idempotency-Key": f"order-17-{len(lines(folder / 'told.jsonl'))}"}
-    with OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="none", max_retries=0, timeout=30) as client:
+def ask_openai(folder: Path, port: int, key: str) -> None:
+    with openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="none", max_retries=0, timeout=30) as client:
         try:
             reply = client.chat.completions.create(
-                model="house", messages=[{"role": "user", "content": "Pay Ada 5 euros."}], extra_headers=key
+                model="house", messages=[{"role": "user", "content": WISH}], extra_headers={"Idempotency-Key": key}
             )
-        except APIStatusError as refused:
+        except openai.APIStatusError as refused:
             tell(folder, str(refused))
-        except APIConnectionError:
+        except openai.APIConnectionError:
             pass  # the node is gone: the customer was told nothing, and asks again
         else:
             tell(folder, reply.choices[0].message.content or "")
+
+
+def ask_anthropic(folder: Path, port: int, key: str) -> None:
+    with anthropic.Anthropic(base_url=f"http://127.0.0.1:{port}", api_key="none", max_retries=0, timeout=30) as client:
+        try:
+            reply = client.messages.create(
+                model="house",
+                max_tokens=100,
+                messages=[{"role": "user", "content": WISH}],
+                extra_headers={"Idempotency-Key": key},
+            )
+        except anthropic.APIStatusError as refused:
+            tell(folder, str(refused))
+        except anthropic.APIConnectionError:
+            pass  # as above
+        else:
+            tell(folder, "".join(block.text for block in reply.content if block.type == "text"))
 
 
 def serve_node(folder: Path, port: int) -> None:
@@ -73,4 +96,10 @@ async def serve(folder: Path, port: int) -> None:
         await uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error")).serve()
 
 
-GATEWAY = GatewayRow()
+MODULE = "reliability.rows.gateway"
+GATEWAY = GatewayRow(
+    "OpenAI gateway, with an Idempotency-Key", ask_openai, (MODULE, "openai.resources.chat.completions")
+)
+ANTHROPIC = GatewayRow(
+    "Anthropic gateway, with an Idempotency-Key", ask_anthropic, (MODULE, "anthropic.resources.messages")
+)
