@@ -251,6 +251,22 @@ async def test_a_business_key_says_which_effect_it_is(path: Path) -> None:
         bank.tools(effect_key=("order",))
 
 
+async def test_a_call_that_waits_does_not_run_for_one_with_other_arguments_and_its_business_key(path: Path) -> None:
+    bank, policy = Bank(), Policy()
+    async with process(path, bank, policy=policy, effect_key=("to",)) as first:
+        await first("run_1", may_repeat=True, arguments={"amount": 5000})
+    with JournalReader(path) as reader:
+        (question,) = reader.pending()
+    async with process(path, bank, effect_key=("to",)) as corrected:
+        result = await corrected("run_2", may_repeat=True, arguments={"amount": 50})
+    assert result.text == "paid 50 to ada (1)"
+    await answer(path, question, "allow", by="ada")
+    async with process(path, bank, policy=policy, effect_key=("to",)) as later:
+        other = await later("run_3", may_repeat=True, arguments={"amount": 51})
+    assert "paid 50 to ada" in other.text  # that order was paid a moment ago
+    assert bank.paid == [("ada", 50)]
+
+
 async def test_a_request_key_means_the_same_effect_however_late_and_another_key_another(path: Path) -> None:
     bank = Bank()
     async with process(path, bank) as first:

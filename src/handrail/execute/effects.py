@@ -177,8 +177,8 @@ class EarlierEffects:
             sent_again = caller is not None and caller.may_resend and earlier.is_open
             if caller is None or not (sent_again or earlier.is_before(caller.since)):
                 return None  # it runs or waits at this moment: whoever asked for it asked twice
-        may_be_same = earlier.is_open or (earlier.waits and caller is not None)
-        return await self._take_up(earlier, attempt, tool) if may_be_same else None
+        may_wait = earlier.waits and caller is not None and _has_arguments(earlier, attempt, tool)
+        return await self._take_up(earlier, attempt, tool) if earlier.is_open or may_wait else None
 
     async def _take_up(self, earlier: EarlierCall, attempt: CallAttempt, tool: Tool) -> ToolResult | None:
         """Settle the earlier call, in its own run, and answer by that."""
@@ -245,6 +245,14 @@ class EarlierEffects:
 def question_identity(attempt: CallAttempt) -> bytes | None:
     """The identity of the question about a call, where the journal finds effects."""
     return None if attempt.effect is None else attempt.effect + _QUESTION
+
+
+def _has_arguments(earlier: EarlierCall, attempt: CallAttempt, tool: Tool) -> bool:
+    """Whether a call that waits has the arguments of this one, and not only its effect key: it would run with its own,
+    and a person's word is good for those alone."""
+    asked = None if earlier.asked is None else earlier.asked.arguments
+    wanted = redact(tool.masked(attempt.arguments))
+    return asked is None or canonical_json(redact(asked)) == canonical_json(wanted)
 
 
 def _was_given(attempt: CallAttempt, tool: Tool) -> bool:
