@@ -9,10 +9,10 @@ journal stay, without their bodies: each has the digest of what was erased, with
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
@@ -22,15 +22,18 @@ from handrail.core.context import LOCAL
 from handrail.core.errors import UsageError
 from handrail.core.events import RunResumed, RunStarted
 from handrail.core.ids import run_and_above
-from handrail.journal.lease import RunLeases
+from handrail.core.ports import Clock
+from handrail.journal.lease import RunLease, RunLeases
 from handrail.journal.places import JournalPlace, file_of
 from handrail.journal.reader import JournalReader, erase_runs
 from handrail.sessions.store.content import ContentError
 
 if TYPE_CHECKING:
+    from handrail.journal.postgres_leases import StateLease
     from handrail.node.services.blobs import BlobStore
     from handrail.node.services.event_log import EventLog
 
+TakeLease: TypeAlias = "Callable[[str], RunLease | StateLease]"
 _OUTPUT = re.compile(rb"out_[A-Za-z0-9_-]{1,124}")
 
 
@@ -124,20 +127,23 @@ def all_leased(journal: JournalPlace, state: NodeState, runs: Iterable[str]) -> 
         LeaseHeld: Somebody works on one of them, who is named.
         JournalError: The leases cannot be taken.
     """
-    with ExitStack() as held:
-        if state.database is None:
-            files = RunLeases.of(file_of(journal, "a lease in a file"))
-            for run in runs:
-                held.callback(files.take(run).release)
-        else:
-            from handrail.journal.postgres_journal import HEARTBEAT
-            from handrail.journal.postgres_leases import PostgresLeases  # psycopg is loaded where a state is used
-
-            leases = PostgresLeases(state.database, HEARTBEAT)
-            held.callback(leases.close)
-            for run in runs:
-                leases.calls.submit(leases.take, run).result()
+    with opened_leases(journal, state) as take, ExitStack() as held:
+        for run in runs:
+            held.callback(take(run).release)
         yield
+
+
+@contextmanager
+def opened_leases(journal: JournalPlace, state: NodeState) -> Iterator[TakeLease]:
+    """What takes the lease on a run of a journal, until the block ends."""
+    if state.database is None:
+        yield RunLeases.of(file_of(journal, "a lease in a file")).take
+        return
+    from handrail.journal.postgres_journal import HEARTBEAT
+    from handrail.journal.postgres_leases import PostgresLeases  # psycopg is loaded where a state is used
+
+    with closing(PostgresLeases(state.database, HEARTBEAT)) as leases:
+        yield lambda run: leases.calls.submit(leases.take, run).result()
 
 
 async def _found(
@@ -212,7 +218,9 @@ def opened_blobs(state: NodeState, folder: Path | None = None) -> Iterator[BlobS
 
 
 @contextmanager
-def opened_events(state: NodeState, folder: Path | None = None) -> Iterator[EventLog | None]:
+def opened_events(
+    state: NodeState, folder: Path | None = None, clock: Clock | None = None
+) -> Iterator[EventLog | None]:
     """The events of a node until the block ends, if it has any."""
     from handrail.node.services.event_log import EventLog  # only a node has them
 
@@ -220,5 +228,5 @@ def opened_events(state: NodeState, folder: Path | None = None) -> Iterator[Even
     if isinstance(place, Path) and not place.is_file():
         yield None
         return
-    with closing(EventLog(place)) as log:
+    with closing(EventLog(place, clock=clock)) as log:
         yield log

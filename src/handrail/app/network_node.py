@@ -19,6 +19,7 @@ import msgspec
 from handrail.app.app import LOOK, Adjust, AllowAll, App, AppAdditions, Ask, cancel_and_wait, open_app, reload_on_change
 from handrail.app.offered_tools import BusBuiltinTools, GatewayToolAdmission, OfferedTools
 from handrail.app.person import Person
+from handrail.app.retention import retaining
 from handrail.app.services import LentModels, ServiceMaker
 from handrail.config.network import NodeSettings, ServiceSettings
 from handrail.config.values import Config
@@ -242,6 +243,8 @@ async def open_node(
             )
         link = _link(config, stack)
         await _connect(config, bus, identity, person, stack, environ, link)
+        kept = retaining(app.journal.path, app.state, lambda: app.config.retention, config.services.folder)
+        await stack.enter_async_context(kept)
         yield NetworkNode(
             app=app,
             bus=bus,

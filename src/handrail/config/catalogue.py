@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from handrail.config import approval_settings, hook, load, mcp, network, rlm, standard, state
+from handrail.config import approval_settings, hook, load, mcp, network, retention, rlm, standard, state
 from handrail.config.mcp import ConverseSettings, ServeSettings
 from handrail.config.setting_kinds import FLAG, Kinds
 from handrail.config.values import Config, LlmSettings
@@ -71,6 +71,7 @@ def _tables() -> Iterable[SettingsTable]:
     yield SettingsTable(path=("approvals",), kinds=approval_settings.KEYS, defaults=made)
     yield SettingsTable(path=("hook",), kinds=hook.HOOK, defaults=_defaults(hook.HOOK, hook.HookSettings()))
     yield SettingsTable(path=("state",), kinds=state.KEYS)
+    yield SettingsTable(path=("retention",), kinds=retention.RETENTION)
 
 
 TABLES: tuple[SettingsTable, ...] = tuple(_tables())

@@ -17,6 +17,7 @@ from handrail.config.find import (
 from handrail.config.hook import HOOK, HookSettings
 from handrail.config.mcp import McpSettings, ServeSettings, read_serve, read_servers, refuse_secrets
 from handrail.config.network import read_node, read_services
+from handrail.config.retention import RETENTION, RetentionSettings
 from handrail.config.rlm import read_rlm
 from handrail.config.setting_kinds import AMOUNT, FLAG, JSON, SECONDS, SECRET, TEXT, TEXTS, Kinds, choice, count, stated
 from handrail.config.standard import read_standard
@@ -38,7 +39,7 @@ from handrail.tools.tool import Retry
 TOP: Kinds = {"default_model": TEXT, "ensembles": TEXTS, "rules": TEXTS}
 _TABLES = (
     *("models", "llm", "policy", "limits", "offering", "mcp", "standard"),
-    *("serve", "node", "services", "rlm", "proof", "approvals", "hook", "state"),
+    *("serve", "node", "services", "rlm", "proof", "approvals", "hook", "state", "retention"),
 )
 MODEL: Kinds = {
     "provider": TEXT,
@@ -142,6 +143,7 @@ def read_config(raw: TomlTable, path: Path, environ: Mapping[str, str] = os.envi
         journal=_journal(top, path.parent),
         hook=HookSettings(**_stated(top, "hook", HOOK)),
         state=read_state(top, environ),
+        retention=RetentionSettings(**_stated(top, "retention", RETENTION)),
     )
 
 

@@ -221,6 +221,10 @@ def _lines(config: Config, folder: Path) -> Iterator[str]:
         yield "let coding agents do everything while their hook cannot decide (hook.on_failure = 'allow')"
     if config.state.url is not None and config.state.in_file:
         yield f"keep the record, conversations and tokens of this node in: {config.state.url}"
+    for name, most in config.retention.stated.items():
+        kind, unit = name.split("_")
+        what = "the words of the record" if kind == "bodies" else kind
+        yield f"erase {what} {'older than' if unit == 'days' else 'above'} {most} {unit} (retention.{name})"
     if config.rlm.environment == "process":
         yield "run code that models write without a sandbox (rlm.environment = 'process')"
     if config.journal is not None and _is_outside(config.journal, folder):

@@ -13,6 +13,7 @@ from handrail.config.approval_settings import ApprovalSettings
 from handrail.config.hook import HookSettings
 from handrail.config.mcp import McpSettings, ServeSettings, StandardSettings
 from handrail.config.network import NodeSettings, ServiceSettings
+from handrail.config.retention import RetentionSettings
 from handrail.config.rlm import RlmSettings
 from handrail.config.state import StateSettings
 from handrail.execute.policy import Policy
@@ -93,6 +94,8 @@ class Config:
     """How calls of a coding agent are treated."""
     state: StateSettings = field(default_factory=StateSettings)
     """Where several replicas keep what they must not lose; by default each in its own files."""
+    retention: RetentionSettings = field(default_factory=RetentionSettings)
+    """How long it is kept; by default for ever."""
 
     @property
     def policy(self) -> Policy:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cached_property
 from itertools import chain
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
 
-from handrail.core.errors import BrokenProof, JournalError, UsageError
+from handrail.core.errors import BrokenProof, JournalError, LeaseLost, UsageError
 from handrail.core.events import ConfirmationAnswered, ConfirmationRequested, Recorded
 from handrail.journal import put_off
 from handrail.journal.batches import Batches, end_of_batches
@@ -259,6 +259,13 @@ class JournalReader:
         """The rows from this one on, without their bodies: as if all were erased."""
         return self._entries(f"{_HEADS} WHERE seq >= :first ORDER BY seq", first=first)
 
+    def piece(self, first: int, end: int) -> Iterator[tuple[JournalRow, int]]:
+        """The rows from one up to another, without their bodies, each with the size of its body; 0 if it has none."""
+        sizes = "SELECT seq, coalesce(length(data), 0) FROM entry WHERE seq >= :first AND seq < :end ORDER BY seq"
+        known = dict(self._each(sizes, first=first, end=end))
+        rows = self._entries(f"{_HEADS} WHERE seq >= :first AND seq < :end ORDER BY seq", first=first, end=end)
+        return ((row, known.get(row.seq, 0)) for row in rows)
+
     def events(self, run: str | None = None) -> Iterator[Recorded]:
         return (entry.event for entry in self.entries(run))
 
@@ -494,17 +501,24 @@ def erase(
         chosen.append(("at < ?", before))
     if not chosen:
         raise UsageError("say what to erase: a run, a call_id, or everything before a time")
-    return _erase_where(path, " AND ".join(test for test, _ in chosen), [value for _, value in chosen])
+    return _erase_where(path, " AND ".join(test for test, _ in chosen), [value for _, value in chosen], {}, True)
 
 
-def _erase_in_tables(url: StateUrl, condition: str, values: list[Any]) -> int:
+def _erase_in_tables(
+    url: StateUrl, condition: str, values: list[Any], fences: Mapping[str, int], thorough: bool
+) -> int:
     with closing(_connect(url, statement_timeout="0")) as tables:  # it takes as long as it takes
         tables.execute("BEGIN")
+        for run, fence in fences.items():
+            held = "SELECT 1 FROM lease WHERE run = ? AND fence = ? FOR SHARE"
+            if tables.execute(held, (column(run), fence)).fetchone() is None:
+                raise LeaseLost(run)
         tables.execute(f"DELETE FROM exact WHERE seq IN (SELECT seq FROM entry WHERE {condition})", values)
         count = tables.execute(f"UPDATE entry SET salt = NULL, data = NULL WHERE {condition}", values).rowcount
         tables.execute(_NOTE_ERASURE)
         tables.execute("COMMIT")
-        tables.execute("VACUUM entry, exact")  # the old rows are in the files of the server until then
+        if thorough:
+            tables.execute("VACUUM entry, exact")  # the old rows are in the files of the server until then
     return count
 
 
@@ -519,25 +533,35 @@ def erase_runs(place: str | JournalPlace, runs: Iterable[str]) -> int:
     return erase_entries(place, seqs)
 
 
-def erase_entries(place: str | JournalPlace, seqs: Sequence[int]) -> int:
+def erase_entries(
+    place: str | JournalPlace, seqs: Sequence[int], *, fences: Mapping[str, int] | None = None, thorough: bool = True
+) -> int:
     """Remove the bodies of some entries; how many they were.
 
+    Args:
+        fences: The leases of their runs in a shared state, by their numbers: if one is lost, nothing is removed.
+        thorough: Whether what was removed is also gone from the log of SQLite, and from the files of a server. That can
+            be done once, after several times; with no entries, only that is done.
+
     Raises:
+        LeaseLost: Another replica has taken up one of the runs.
         JournalError: It could not be done.
     """
     if isinstance(place, StateUrl):
-        return _erase_where(place, "seq = ANY(?)", [list(seqs)])
-    return _erase_where(place, "seq IN (SELECT value FROM json_each(?))", [json.dumps(list(seqs))])
+        return _erase_where(place, "seq = ANY(?)", [list(seqs)], fences or {}, thorough)
+    return _erase_where(place, "seq IN (SELECT value FROM json_each(?))", [json.dumps(list(seqs))], {}, thorough)
 
 
-def _erase_where(place: str | JournalPlace, chosen: str, values: list[Any]) -> int:
+def _erase_where(
+    place: str | JournalPlace, chosen: str, values: list[Any], fences: Mapping[str, int], thorough: bool
+) -> int:
     condition = f"data IS NOT NULL AND {chosen}"
     if isinstance(place, StateUrl):
-        return _erase_in_tables(place, condition, values)
+        return _erase_in_tables(place, condition, values, fences, thorough)
     where = Path(place)
     with closing(connect_existing(where, "rw")) as connection:
         try:
-            return _erase(connection, where, condition, values)
+            return _erase(connection, where, condition, values, thorough)
         except sqlite3.Error as error:
             raise explain_failure(where, error) from error
 
@@ -549,7 +573,7 @@ ON CONFLICT (key) DO UPDATE SET value = CAST(CAST(meta.value AS INTEGER) + 1 AS 
 """Whoever remembers what was said in a run looks whether this has changed."""
 
 
-def _erase(connection: sqlite3.Connection, path: Path, condition: str, values: list[str | int]) -> int:
+def _erase(connection: sqlite3.Connection, path: Path, condition: str, values: list[Any], thorough: bool) -> int:
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA secure_delete = ON")
     connection.execute("BEGIN IMMEDIATE")
@@ -558,6 +582,8 @@ def _erase(connection: sqlite3.Connection, path: Path, condition: str, values: l
     count = connection.execute(f"UPDATE entry SET salt = NULL, data = NULL WHERE {condition}", values).rowcount
     connection.execute(_NOTE_ERASURE)
     connection.execute("COMMIT")
+    if not thorough:
+        return count
     # The old pages are in the write-ahead log too, until it is emptied.
     (in_the_way, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     if in_the_way:

@@ -13,7 +13,7 @@ import binascii
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from handrail.core.durable_files import make_folder, write_atomically
 from handrail.core.errors import BusError, MissingExtra
@@ -100,6 +100,14 @@ def file_of(folder: Path, cid: str) -> Path:
     return folder / digest[:2] / digest
 
 
+class HeldBlob(NamedTuple):
+    cid: str
+    owner: str
+    at: int
+    """When the owner put it last, in milliseconds since 1970."""
+    size: int
+
+
 class BlobStore:
     """Blobs in a folder or in the shared state of several replicas, with bounds on each, on those of an owner and on
     all. Several processes may use one folder."""
@@ -178,6 +186,13 @@ class BlobStore:
             lambda connection: connection.execute("SELECT cid FROM blob_holder WHERE owner = ?", (owner,)).fetchall()
         )
         return sum([await self.delete(cid, owner) for (cid,) in held])
+
+    async def held(self) -> list[HeldBlob]:
+        """What everybody has, the oldest first."""
+        columns = "h.cid, h.owner, h.at, b.size"
+        asked = f"SELECT {columns} FROM blob_holder h JOIN blob b ON b.cid = h.cid ORDER BY h.at, h.cid"
+        rows = await self._database.read(lambda connection: connection.execute(asked).fetchall())
+        return [HeldBlob(*row) for row in rows]
 
     def close(self) -> None:
         self._database.close()

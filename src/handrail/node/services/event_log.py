@@ -183,6 +183,22 @@ class EventLog:
             )
         )
 
+    async def delete_before(self, at: int, *, only_count: bool = False) -> int:
+        """Remove events from before a moment, or only count them. Those stay that are queued for their recipient, that
+        have an end which their author gave them and has not come, and that are so new that they may be sent again."""
+        now = self._clock.now()
+        before = min(at, now - _KEPT_AFTER)
+        where = (
+            "created < ? AND coalesce(changed, created) < ? AND state <> 'queued' AND (expires IS NULL OR expires < ?)"
+        )
+        values = (before, before, now - _KEPT_AFTER)
+        if only_count:
+            counted = f"SELECT count(*) FROM event WHERE {where}"
+            return await self._database.read(lambda connection: int(connection.execute(counted, values).fetchone()[0]))
+        return await self._database.write(
+            lambda connection: connection.execute(f"DELETE FROM event WHERE {where}", values).rowcount
+        )
+
     def close(self) -> None:
         self._database.close()
 
