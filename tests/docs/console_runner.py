@@ -12,7 +12,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,9 +29,12 @@ _AT = re.compile(r"Serving at http://127\.0\.0\.1:(\d+)")
 
 
 class Terminal:
-    def __init__(self, page: Page, folder: Path) -> None:
+    """In the environment of the tests, or in another one."""
+
+    def __init__(self, page: Page, folder: Path, environment: Mapping[str, str] | None = None) -> None:
         self._page = page
         self._folder = folder
+        self._environment = environment
         self._port = "0"
         self._left: list[subprocess.Popen[str]] = []
 
@@ -60,19 +63,22 @@ class Terminal:
         return printed
 
     def _how(self, command: str) -> dict[str, object]:
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        state = {"XDG_STATE_HOME": str(self._folder / "state")}
-        if OWN_HOME in self._page.prose:
-            state |= {"HOME": str(self._folder), "XDG_CONFIG_HOME": str(self._folder / "config")}
         return {
             "args": ["bash", "-c", f"exec {self.here(command)}" if " > " not in command else self.here(command)],
             "cwd": self._folder,
-            "env": {**os.environ, "PATH": path, **state},
+            "env": self._own_environment() if self._environment is None else self._environment,
             "stdin": subprocess.DEVNULL,
             "stdout": subprocess.PIPE,
             "stderr": subprocess.STDOUT,
             "text": True,
         }
+
+    def _own_environment(self) -> dict[str, str]:
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        state = {"XDG_STATE_HOME": str(self._folder / "state")}
+        if OWN_HOME in self._page.prose:
+            state |= {"HOME": str(self._folder), "XDG_CONFIG_HOME": str(self._folder / "config")}
+        return {**os.environ, "PATH": path, **state}
 
     def close(self) -> None:
         for process in self._left:
