@@ -88,7 +88,7 @@ def _copy(source: Path, target: Path) -> None:
 @pytest.fixture
 def stranger(tmp_path: Path) -> Stranger:
     stranger = Stranger(tmp_path)
-    asked = ("pip", *"download --quiet --no-deps --retries 0 --timeout 20 idna".split())
+    asked = ["pip", "download", "--quiet", "--no-deps", "--retries", "0", "--timeout", "20", "idna"]
     answer = subprocess.run(asked, env=dict(stranger.environment), capture_output=True, text=True, cwd=tmp_path)
     if answer.returncode:
         pytest.skip(f"no registry of packages answers: {answer.stderr[-300:]}")

@@ -12,6 +12,12 @@ def say(page: Page, words: str) -> None:
     page.get_by_role("button", name="Send").click()
 
 
+def begin_anew(page: Page) -> None:
+    """Go to a new conversation, and wait until it is there: words that are written before go with the old one."""
+    page.get_by_role("link", name="New conversation").click()
+    expect(page.get_by_role("heading", name="What would you like to do?")).to_be_visible()
+
+
 def box(page: Page) -> Locator:
     """Where the person writes."""
     return page.get_by_role("textbox", name="Say something")

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from handrail.journal.auditing import audit
 from handrail.journal.reader import JournalReader
 from tests.cli.journal_fixtures import command, environment
-from tests.desk.page.chat_actions import answered, card, question, say
+from tests.desk.page.chat_actions import answered, begin_anew, card, press, question, say
 from tests.desk.page.conftest import Tab
 from tests.desk.page.page_node import PageNode
 from tests.desk.proxy_client import call_note
@@ -67,11 +67,31 @@ def test_an_allow_from_the_command_line_lets_the_call_at_the_page_run(served: Pa
     assert (served.kept / "plan.txt").read_text() == "rest"
 
 
+def test_the_alert_of_a_question_elsewhere_covers_nothing_and_names_its_conversation(
+    served: PageNode, tab: Tab
+) -> None:
+    page = tab(served)
+    say(page, "hello")
+    answered(page, "Hello!")
+    begin_anew(page)
+    other = tab(served)
+    say(other, "sign in")
+    expect(question(other)).to_be_visible()
+    alert = page.get_by_role("alert").filter(has_text="sign_in waits for your approval")
+    expect(alert).to_contain_text("in “sign in”")
+    above, below = alert.bounding_box(), page.get_by_role("main").bounding_box()
+    assert above is not None and below is not None and above["y"] + above["height"] <= below["y"] + 1
+    alert.get_by_role("button", name="Look at it").click()
+    expect(question(page)).to_contain_text('"user": "ada"')
+    press(page, "d")
+    expect(alert).to_have_count(0)
+
+
 def test_a_call_of_a_proxy_beside_the_page_is_allowed_and_denied_on_the_page(served: PageNode, tab: Tab) -> None:
     """The proxy is a process of its own, and ends after each call, as a client does that is closed."""
     page = tab(served)
     ran = [call_note(served.folder, "<b>one</b>")]
-    toast = page.get_by_role("alert").filter(has_text="note?")
+    toast = page.get_by_role("alert").filter(has_text="note waits for your approval")
     toast.get_by_role("button", name="Look at it").click()
     expect(question(page)).to_contain_text('"text": "<b>one</b>"')
     expect(question(page).get_by_role("button", name="Edit")).to_have_count(0)

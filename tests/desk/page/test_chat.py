@@ -14,6 +14,7 @@ from handrail.sessions.store.conversations import ConversationStore
 from tests.desk.page.chat_actions import (
     answered,
     banner,
+    begin_anew,
     box,
     card,
     conversation_titles,
@@ -382,7 +383,7 @@ def test_conversations_are_searched_renamed_and_deleted(served: PageNode, tab: T
     page = tab(served)
     say(page, "hello")
     answered(page, "Hello!")
-    page.get_by_role("link", name="New conversation").click()
+    begin_anew(page)
     say(page, "read the note")
     answered(page, "You need bread")
     expect(conversation_titles(page)).to_have_count(2)

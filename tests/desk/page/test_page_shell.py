@@ -170,7 +170,7 @@ def test_a_question_of_another_conversation_or_of_a_tool_that_is_tried_in_anothe
     trying.get_by_role("textbox", name="text").fill("rest")
     trying.get_by_role("button", name="Run", exact=True).click()
     expect(trying.get_by_role("dialog", name="write_note?")).to_be_visible()
-    told = watching.get_by_role("alert").filter(has_text="write_note?")
+    told = watching.get_by_role("alert").filter(has_text="write_note waits for your approval")
     told.get_by_role("button", name="Look at it").click()
     watching.get_by_role("dialog").get_by_role("button", name="Allow once").click()
     expect(watching.get_by_role("dialog")).to_have_count(0)

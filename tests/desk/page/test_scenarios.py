@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from handrail.models.local.weights import find_weights
-from tests.desk.page.chat_actions import answered, banner, box, card, press, question, replies, said, say
+from tests.desk.page.chat_actions import answered, banner, begin_anew, box, card, press, question, replies, said, say
 from tests.desk.page.conftest import Tab
 from tests.desk.page.node_process import NodeProcess
 from tests.desk.page.page_node import PageNode
@@ -110,7 +110,7 @@ def test_the_embedded_model_is_asked_calls_tools_and_does_only_what_the_person_a
     assert page.evaluate("window.states")[:2] == ["writing", "asked"]
     _stop(page)
 
-    page.get_by_role("link", name="New conversation").click()
+    begin_anew(page)
     say(page, "Order 500 umbrellas.")
     expect(question(page)).to_contain_text('"quantity": 500')
     press(page, "d")
@@ -118,7 +118,7 @@ def test_the_embedded_model_is_asked_calls_tools_and_does_only_what_the_person_a
     expect(card(page, "place_order").first).to_have_attribute("data-state", "denied")
     _stop(page)
 
-    page.get_by_role("link", name="New conversation").click()
+    begin_anew(page)
     say(page, "Order 3 umbrellas.")
     question(page).get_by_role("button", name="Edit").click()
     question(page).get_by_role("textbox").fill('{"item": "raincoats", "quantity": 1}')

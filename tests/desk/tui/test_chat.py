@@ -21,6 +21,21 @@ from tests.desk.tui.scripted_terminal import terminal
 CONTROLS = ("\x1b", "\x07", "\u202e", "\u202c", "\u200b", "\x9b")
 
 
+async def test_an_empty_conversation_names_the_tools_and_an_example_is_written_for_the_person(folder: Path) -> None:
+    async with terminal(folder) as person:
+        await person.says("What would you like to do?")
+        assert "7 tools are available: box:add" in person.screen
+        await person.press("tab", "enter")
+        prompt = person.app.chat.query_one(PromptArea)
+        await person.until(lambda: prompt.text == "Count, and wait at half" and prompt.has_focus)
+        prompt.clear()
+        await person.say("hello")
+        await person.says("Hello!")
+        await person.until(lambda: "What would you like to do?" not in person.screen)
+        await person.press("ctrl+n")
+        await person.says("What would you like to do?")
+
+
 async def test_words_come_as_markdown_and_a_call_has_a_pane_with_its_result(folder: Path) -> None:
     async with terminal(folder) as person:
         await person.say("sum please")

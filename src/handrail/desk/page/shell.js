@@ -191,7 +191,9 @@ async function renew(ctx) {
 function failedElsewhere(told, ctx) {
   if (isOpen(told.conversation)) return;
   const title = t(`shell.alert.${told.kind}`, { tool: told.tool ?? "" });
-  alert({ title, text: told.message, key: told.conversation, actions: [{ label: t("shell.open"), run: () => ctx.go(`chat/${told.conversation}`) }] });
+  const action = { label: t("shell.open"), run: () => ctx.go(`chat/${told.conversation}`) };
+  const shown = alert({ title, text: told.message, key: told.conversation, actions: [action] });
+  void titleOf(told.conversation).then(shown.where);
 }
 
 /**
@@ -201,7 +203,15 @@ function failedElsewhere(told, ctx) {
 function askedElsewhere(asked, ctx) {
   if (isOpen(asked.conversation) || isAsked(asked.request)) return;
   const action = { label: t("shell.question.answer"), run: () => void look(asked, ctx) };
-  alert({ title: t("shell.question.title"), text: t("shell.question.text", { tool: asked.tool }), key: asked.request, actions: [action] });
+  const title = t("shell.question.title", { tool: asked.tool });
+  const shown = alert({ title, key: asked.request, actions: [action], tone: "asks" });
+  void titleOf(asked.conversation).then(shown.where);
+}
+
+/** What a conversation is called; nothing if it is none, or cannot be had. @param {string} id @returns {Promise<string>} */
+async function titleOf(id) {
+  const found = id ? await ask("desk.talks").catch(() => null) : null;
+  return found?.talks.find((/** @type {{id: string}} */ talk) => talk.id === id)?.title ?? "";
 }
 
 /** @param {string} conversation */

@@ -1,6 +1,6 @@
 /**
- * Short notices at the edge of the page. An alert stays until somebody has dealt with it and is read out at once; what
- * is only said goes away by itself.
+ * Short notices. An alert has a place of its own above the view, where it covers nothing, stays until somebody has dealt
+ * with it and is read out at once; what is only said goes away by itself.
  */
 
 import { h, icon, unfocused } from "./dom.js";
@@ -12,7 +12,7 @@ import { t } from "./words.js";
 const STAYS = 5_000;
 
 /** @param {"alerts" | "said"} id */
-function place(id) {
+function byId(id) {
   return /** @type {HTMLElement} */ (document.getElementById(id));
 }
 
@@ -22,9 +22,10 @@ function place(id) {
  * @param {string} [what.text]
  * @param {ToastAction[]} [what.actions]
  * @param {string} [what.key] An alert with the same key takes the place of this one.
- * @returns {{close: () => void}}
+ * @param {"failed" | "asks" | "told"} [what.tone] Whether something went wrong, waits, or is only to be known.
+ * @returns {{close: () => void, where: (title: string) => void}} `where` names the conversation that it is about.
  */
-export function alert({ title, text = "", actions = [], key = "" }) {
+export function alert({ title, text = "", actions = [], key = "", tone = "failed" }) {
   if (key) dismiss(key);
   const close = () => {
     made.remove();
@@ -32,21 +33,17 @@ export function alert({ title, text = "", actions = [], key = "" }) {
   };
   const button = (/** @type {ToastAction} */ action) =>
     h("button", { type: "button", on: { click: () => (close(), action.run()) } }, action.label);
+  const place = h("span", { class: "toast-where" });
   const made = h(
     "div",
-    { class: "toast toast-alert", role: "alert", data: { key } },
-    icon("alert"),
-    h(
-      "div",
-      { class: "toast-words" },
-      h("strong", null, prose(title)),
-      text && h("p", null, prose(text)),
-      actions.length > 0 && h("div", { class: "row" }, actions.map(button)),
-    ),
+    { class: `toast-alert toast-${tone}`, role: "alert", data: { key } },
+    icon(tone === "told" ? "undo" : "alert"),
+    h("div", { class: "toast-words" }, h("p", null, h("strong", null, prose(title)), place), text && h("p", null, prose(text))),
+    actions.length > 0 && h("div", { class: "row" }, actions.map(button)),
     h("button", { type: "button", class: "icon-button", "aria-label": t("shell.dismiss"), on: { click: close } }, icon("close")),
   );
-  place("alerts").append(made);
-  return { close };
+  byId("alerts").append(made);
+  return { close, where: (talk) => void (place.textContent = talk ? t("shell.alert.in", { title: prose(talk) }) : "") };
 }
 
 /**
@@ -54,12 +51,12 @@ export function alert({ title, text = "", actions = [], key = "" }) {
  * @param {string} key
  */
 export function dismiss(key) {
-  for (const old of place("alerts").querySelectorAll(".toast")) if (old instanceof HTMLElement && old.dataset.key === key) old.remove();
+  for (const old of byId("alerts").children) if (old instanceof HTMLElement && old.dataset.key === key) old.remove();
 }
 
 /** @param {string} text */
 export function say(text) {
   const made = h("div", { class: "toast" }, prose(text));
-  place("said").replaceChildren(made);
+  byId("said").replaceChildren(made);
   setTimeout(() => made.remove(), STAYS);
 }

@@ -33,6 +33,7 @@ from handrail.desk.tui.dialogs import (
 )
 from handrail.desk.tui.formatting import attempt, count_text, line, plain, succeeded
 from handrail.desk.tui.question import QuestionScreen
+from handrail.desk.tui.start import StartExample, StartScreen
 from handrail.desk.tui.transcript import PIECE, TranscriptView
 from handrail.desk.values import Alert, AttachedFile, ConversationEvent, ConversationSnapshot, DeskQuestion, State
 
@@ -118,6 +119,7 @@ class ChatScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         yield Static(id="about")
+        yield StartScreen(self._desk.about())
         yield TranscriptView()
         yield AlertBanner()
         yield PromptArea()
@@ -176,6 +178,7 @@ class ChatScreen(Screen[None]):
                 await transcript.notice(data["text"])
             case "items":
                 self._total = data["total"]
+                self._show_start()
                 await transcript.renew(data["from"], data["items"])
             case "question":
                 self._ask(data)
@@ -195,6 +198,15 @@ class ChatScreen(Screen[None]):
     def _set_state(self, state: State) -> None:
         self.state = state
         self._say_about()
+        self._show_start()
+
+    def _show_start(self) -> None:
+        """As long as nothing was said."""
+        self.query_one(StartScreen).display = self._total == 0 and self.state == "idle"
+
+    @on(StartExample.Chosen)
+    def _write_example(self, event: StartExample.Chosen) -> None:
+        self.query_one(PromptArea).begin(event.words)
 
     def _say_about(self) -> None:
         named = ", ".join(each or "own tools" for each in self._ensembles or ())

@@ -46,8 +46,8 @@ export const en = {
   "shell.alert.model": "The model gave no answer",
   "shell.alert.limit": "A limit was reached",
   "shell.alert.stopped": "A turn was stopped",
-  "shell.question.title": "Waiting for your approval",
-  "shell.question.text": "Allow {tool}?",
+  "shell.alert.in": "in “{title}”",
+  "shell.question.title": "{tool} waits for your approval",
   "shell.question.answer": "Look at it",
   "shell.link.image": "Image: {alt}",
 };
@@ -98,8 +98,8 @@ export const de = {
   "shell.alert.model": "Das Modell hat nicht geantwortet",
   "shell.alert.limit": "Eine Grenze wurde erreicht",
   "shell.alert.stopped": "Eine Runde wurde angehalten",
-  "shell.question.title": "Wartet auf Ihre Freigabe",
-  "shell.question.text": "{tool} erlauben?",
+  "shell.alert.in": "in „{title}“",
+  "shell.question.title": "{tool} wartet auf Ihre Freigabe",
   "shell.question.answer": "Ansehen",
   "shell.link.image": "Bild: {alt}",
 };

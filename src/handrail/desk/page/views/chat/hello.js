@@ -48,7 +48,7 @@ function can(about, name) {
   const model = about.models.find((one) => one.name === name) ?? about.models.find((one) => one.is_default) ?? about.models[0];
   if (!model?.can?.length) return null;
   const abilities = model.can.map((one) => t(`chat.hello.can.${one}`)).join(", ");
-  return h("p", { class: "hello-can" }, t("chat.hello.can", { model: visible(model.model || model.name), abilities }));
+  return h("p", { class: "hello-can" }, t("chat.hello.can", { model: visible(model.name), abilities }));
 }
 
 /** @param {EnsembleChoice[]} found */

@@ -112,7 +112,7 @@ function options(models, chosen) {
 function box(one, on, toggle) {
   const input = h("input", { type: "checkbox", checked: on, data: { name: one.name } });
   input.addEventListener("change", () => toggle(one, input.checked));
-  const name = one.name ? visible(one.name) : t("chat.ensembles.none");
+  const name = one.name ? visible(one.name) : t("chat.hello.own");
   const meta = one.problem ? visible(one.problem) : count(one.tools ?? 0, "chat.tools");
   return h(
     "label",
@@ -139,7 +139,7 @@ function toolBoxes(one, used, off, turn, unfolded) {
     input.addEventListener("change", () => turn(name, input.checked));
     return h("label", { class: "choice" }, input, h("span", { class: "choice-name" }, visible(name)));
   });
-  const group = one.name ? visible(one.name) : t("chat.ensembles.none");
+  const group = one.name ? visible(one.name) : t("chat.hello.own");
   const node = h("details", { class: "choice-tools", open: unfolded.has(one.name) }, h("summary", { "aria-label": t("chat.tools.each", { group }) }, t("chat.tools.single")), boxes);
   node.addEventListener("toggle", () => void (node.open ? unfolded.add(one.name) : unfolded.delete(one.name)));
   return node;

@@ -175,7 +175,7 @@ function doings(id, ctx, write, rest, lasting) {
     const said = await call("desk.undo", { upto }, "chat.failed.undo");
     if (!said) return;
     write(said.words);
-    if (stays.length) alert({ title: t("chat.undone"), text: stays.join("\n"), key: `undone ${id}` });
+    if (stays.length) alert({ title: t("chat.undone"), text: stays.join("\n"), key: `undone ${id}`, tone: "told" });
   };
   const afterFailure = {
     /** @param {Alert} alert */
