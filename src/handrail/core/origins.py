@@ -6,9 +6,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-OriginKind = Literal["person", "program", "default", "field", "outside", "model"]
-"""The person's words; the system prompt, or the model before it read anything from outside; the tool's own default; a
-field that the application writes; a field that outsiders write; none of them, so that the model made it."""
+OriginKind = Literal["person", "program", "default", "plan", "field", "outside", "model"]
+"""The person's words; the system prompt, or the model before it read anything from outside; the tool's own default; the
+plan, which was stated before anything from outside was read; a field that the application writes; a field that
+outsiders write; none of them, so that the model made it."""
 
 
 class Origin(Struct, frozen=True, omit_defaults=True):
@@ -30,6 +31,8 @@ class Origin(Struct, frozen=True, omit_defaults=True):
                 return "the program's words"
             case "default":
                 return "the tool's default"
+            case "plan":
+                return f"{self.path} of the plan"
             case "model":
                 return "the model"
         where = f"{self.path!r} in " if self.path else ""
@@ -49,4 +52,5 @@ class ArgumentOrigin(Struct, frozen=True, omit_defaults=True):
     def words(self) -> str:
         """Where it comes from, in a line."""
         found = ", ".join(origin.words for origin in self.origins) or "nowhere"
-        return f"{self.argument.lstrip('/')} ({self.role}): {found}{'' if self.trusted else '; not trusted'}"
+        what = f"{self.argument.lstrip('/')} ({self.role})" if self.argument else "the call"
+        return f"{what}: {found}{'' if self.trusted else '; not trusted'}"

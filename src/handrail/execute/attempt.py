@@ -23,6 +23,7 @@ from handrail.core.origins import ArgumentOrigin
 from handrail.core.redact import mask_field_values, redact, redact_text
 from handrail.execute.concurrency import GateEntry
 from handrail.execute.isolation.handler_work import HandlerRaised
+from handrail.execute.origins.plans import PlannedCall
 from handrail.execute.output import cut_text
 from handrail.execute.recorder import RunRecorder
 from handrail.tools.tool import Tool
@@ -85,6 +86,8 @@ class CallAttempt:
     """Whether a call that it made gave words from outside."""
     origins: tuple[ArgumentOrigin, ...] = ()
     """Where its arguments come from, if that was asked."""
+    planned: PlannedCall | None = None
+    """The step of the run's plan that it is, if it is one."""
     waited: float = 0.0
     """Seconds for a person's word."""
     result: ToolResult | None = None
@@ -110,6 +113,12 @@ class CallAttempt:
                 raise ToolError(
                     "resource", f"what the call touches cannot be told: {describe_exception(error)}"
                 ) from error
+
+    def end_step(self, result: ToolResult) -> None:
+        """Keep the step of the plan used up, unless nothing came of the call."""
+        changed = self.ran and self.tool is not None and not self.tool.reads
+        if result.outcome != "ok" and not changed and self.recorder.ledger.plan is not None:
+            self.recorder.ledger.plan.give_back(self.call.id)
 
     @property
     def name(self) -> str:

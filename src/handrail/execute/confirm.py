@@ -28,6 +28,7 @@ from handrail.core.ports import Approver
 from handrail.execute.arguments import check_secrets
 from handrail.execute.ledger import CallLedger
 from handrail.execute.recorder import RunRecorder
+from handrail.execute.rules import Rules
 from handrail.tools.tool import Tool
 
 _SHOWN = 2_000
@@ -39,6 +40,21 @@ class DeferAll:
 
     async def decide(self, question: Confirmation) -> Decision:
         return Defer()
+
+
+class _GivenWord:
+    """The approver of what somebody has decided on already."""
+
+    def __init__(self, word: Decision) -> None:
+        self._word = word
+
+    async def decide(self, question: Confirmation) -> Decision:
+        return self._word
+
+
+def _by_word(approver: Approver, word: Decision) -> Approver:
+    given = _GivenWord(word)
+    return approver.with_otherwise(given) if isinstance(approver, Rules) else given
 
 
 class GrantedConfirmation(msgspec.Struct, frozen=True):
@@ -65,9 +81,11 @@ class CallConfirmer:
         locations: Locations | None = None,
         agents: tuple[str, ...] = (),
         identity: bytes | None = None,
+        word: Decision | None = None,
     ) -> GrantedConfirmation:
         """Return when the call may run; `why` is a reason for which no standing word will do. Rules on paths go by
-        `locations`; the question is found again by its `identity`.
+        `locations`; the question is found again by its `identity`. A `word` was given for a plan that has the call:
+        nobody else is asked then, but standing rules may still refuse it.
 
         Raises:
             Denied: Somebody said no.
@@ -91,7 +109,8 @@ class CallConfirmer:
         question = msgspec.structs.replace(question, locations=locations or {}, agents=agents)
         if request is None:
             request = await self._record_question(question, tool, nonce, recorder, identity)
-        decision = await first_decision(self._approver, question, partial(recorder.wait_anywhere, question.request))
+        approver = self._approver if word is None else _by_word(self._approver, word)
+        decision = await first_decision(approver, question, partial(recorder.wait_anywhere, question.request))
         match decision:
             case Allow(by=by):
                 answer = request.answered("allow", at=recorder.now(), by=by)

@@ -16,6 +16,7 @@ import msgspec
 
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.closing import ClosedOnExit
+from handrail.core.confirmation import Allow, Decision
 from handrail.core.context import Context
 from handrail.core.errors import (
     Cancelled,
@@ -43,9 +44,13 @@ from handrail.execute.effects import EarlierEffects, EffectOverlap, question_ide
 from handrail.execute.handles.quoted_words import put_in_words
 from handrail.execute.handles.result_words import is_withheld, labels_of, told_failure
 from handrail.execute.isolation.handler_target import check_isolation
-from handrail.execute.origins.flow_check import RunSoFar, check_flows
+from handrail.execute.origins.flow_check import FlowFinding, RunSoFar, check_flows
+from handrail.execute.origins.plan_check import fit_plan, why_by_plan
+from handrail.execute.origins.plan_question import PLAN_QUESTION
+from handrail.execute.origins.plans import RunPlan
 from handrail.execute.performer import CallPerformer
 from handrail.execute.policy import Policy, ScopeAuthoriser, is_untrusted_result, why_confirm_after_untrusted
+from handrail.execute.recorder import RunRecorder
 from handrail.execute.resumed_calls import check_same_call, honest_result, reconcile_call
 from handrail.execute.run_records import RunRecords
 from handrail.tools.registry import RegisteredTools, flattened_tools, registered
@@ -225,6 +230,8 @@ class Executor(ClosedOnExit):
         )
         if is_withheld(attempt, self.policy):
             result = told_failure(attempt, result)
+        if attempt.planned is not None:
+            attempt.end_step(result)
         if attempt.late:
             result = msgspec.structs.replace(result, warnings=(*result.warnings, attempt.late))
         if attempt.recorder.instant:
@@ -253,6 +260,7 @@ class Executor(ClosedOnExit):
         if known is not None:
             return await self._performer.result(attempt, tool, known)
         check_secrets(arguments, tool)
+        word = await self._follow_plan(attempt, tool)
         if not tool.reads or tool.definition.sends_out:
             if not tool.reads:
                 self._performer.check_repeated(attempt, tool)
@@ -261,7 +269,7 @@ class Executor(ClosedOnExit):
             flows = self._why_confirm_flows(attempt, tool)
             why = "; ".join(filter(None, (attempt.why_again, flows)))
             if attempt.grant is None and (why or (self.policy.confirm_side_effects and not tool.reads)):
-                warnings += await self._confirm(attempt, tool, why)
+                warnings += await self._confirm(attempt, tool, why, None if why else word)
                 if attempt.arguments != arguments and (earlier := await self._effects.answer(attempt, tool)):
                     return earlier  # a person changed it into another effect
         while True:
@@ -280,25 +288,72 @@ class Executor(ClosedOnExit):
         Raises:
             Denied: The policy refuses it.
         """
-        ledger, policy = attempt.recorder.ledger, self.policy
+        ledger, policy, plan = attempt.recorder.ledger, self.policy, attempt.recorder.ledger.plan
         if policy.after_untrusted != "origins":
             return "" if tool.reads else why_confirm_after_untrusted(tool, ledger, policy.after_untrusted)
-        if not (ledger.origins.outside or ledger.origins.has_private):
-            return ""
+        found = FlowFinding()
+        if ledger.origins.outside or ledger.origins.has_private:
+            found = self._check_flows(attempt, tool)
+            attempt.origins = found.origins
+        if attempt.planned is not None:
+            attempt.origins = attempt.planned.told(found.origins)
+        return found.why if plan is None else why_by_plan(plan, attempt.planned, tool, found.why)
+
+    def _check_flows(self, attempt: CallAttempt, tool: Tool) -> FlowFinding:
+        ledger = attempt.recorder.ledger
         run = RunSoFar(
             ledger.origins,
             ledger.tools,
             partial(ledger.was_done, tool, attempt.arguments),
             partial(ledger.has_other_effect, tool),
+            attempt.planned,
         )
         try:
-            found = check_flows(tool, attempt.arguments, run, policy.flows)
+            return check_flows(tool, attempt.arguments, run, self.policy.flows)
         except Denied:
             if not attempt.quotes:
                 raise
             raise Denied(f"{tool.name!r} is not run: words that you were not shown must not go there") from None
-        attempt.origins = found.origins
-        return found.why
+
+    async def _follow_plan(self, attempt: CallAttempt, tool: Tool) -> Decision | None:
+        """Use up the step of the run's plan that the call is, if it is one: the word of whoever allowed the plan."""
+        recorder, plan = attempt.recorder, attempt.recorder.ledger.plan
+        if plan is None or not plan.steps_left or (attempt.context.depth and not attempt.is_for_code):
+            return None  # a call that a tool of the application makes is not the model's
+        word = None
+        if plan.asks and (word := await self._word_on_plan(recorder, plan)) is None:
+            return None
+        attempt.planned = fit_plan(plan, attempt.call.id, tool, attempt.arguments, recorder.ledger.origins)
+        if attempt.planned is None:
+            return None
+        attempt.origins = attempt.planned.told(())
+        return word
+
+    async def _word_on_plan(self, recorder: RunRecorder, plan: RunPlan) -> Decision | None:
+        asked = plan.id, PLAN_QUESTION.scoped_name, plan.shown, PLAN_QUESTION.digest
+        request = recorder.ledger.request_for(*asked)
+        if request is None:
+            return None
+        await recorder.refresh(request.request)
+        answer = recorder.ledger.answers.get(request.request)
+        if answer is None or answer.decision != "allow" or answer.edited or answer.binds != request.binds:
+            return None
+        return Allow(f"{answer.by}, with the plan")
+
+    async def confirm_plan(self, plan: RunPlan, why: str, context: Context, emit: Emit = ignore_event) -> None:
+        """Have a person decide about a whole plan at once.
+
+        Raises:
+            Denied: Somebody said no.
+            NeedsConfirmation: Nobody has said anything yet.
+        """
+        recorder = await self.runs.recorder(context, emit)
+        call = ToolCall(plan.id, PLAN_QUESTION.name, plan.shown)
+        granted = await self._confirmer.confirm(PLAN_QUESTION, call, plan.shown, recorder, why, agents=context.agents)
+        if granted.arguments != plan.shown:
+            raise Denied(
+                "the plan was changed by whoever was asked, and it is allowed or denied as it is; state another"
+            )
 
     async def _perform(self, attempt: CallAttempt, tool: Tool) -> ToolResult:
         deps = attempt.context.deps
@@ -318,7 +373,7 @@ class Executor(ClosedOnExit):
         )
         return result
 
-    async def _confirm(self, attempt: CallAttempt, tool: Tool, why: str) -> tuple[str, ...]:
+    async def _confirm(self, attempt: CallAttempt, tool: Tool, why: str, word: Decision | None) -> tuple[str, ...]:
         """What the tool takes is told without the time in which a person thought about it."""
         asked = self._clock.monotonic()
         try:
@@ -332,6 +387,7 @@ class Executor(ClosedOnExit):
                 found,
                 attempt.context.agents,
                 question_identity(attempt),
+                word,
             )
         finally:
             attempt.waited = self._clock.monotonic() - asked

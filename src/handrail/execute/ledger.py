@@ -37,6 +37,7 @@ from handrail.core.events import (
 from handrail.core.messages import AssistantMessage, DocumentMessage, InvocationMessage, ResultMessage, UserMessage
 from handrail.core.ports import Lease
 from handrail.core.single_flight import SingleFlight
+from handrail.execute.origins.plans import RunPlan
 from handrail.execute.origins.run_origins import RunOrigins
 from handrail.tools.registry import RegisteredTools
 from handrail.tools.tool import Tool
@@ -91,6 +92,8 @@ class CallLedger:
         """Where the values come from that it has seen."""
         self.withheld: dict[str, str] = {}
         """The words that handles stand for."""
+        self.plan: RunPlan | None = None
+        """What the model stated that it would do for the person's last words, before it read anything from outside."""
         self._alike: dict[tuple[Tool, frozenset[str]], tuple[int, dict[frozenset[tuple[str, str]], list[str]]]] = {}
         """The answered calls of a tool by the texts they were made with, and how many answers are in it."""
         self._is_below = is_below
@@ -177,6 +180,7 @@ class CallLedger:
         above.untrusted |= self.untrusted
         self.untrusted = above.untrusted
         self.origins = self.origins.below(above.origins)
+        self.plan = None if above.plan is None else RunPlan.none(asks=above.plan.asks)
         self._alike.clear()
         self._is_below = True
 

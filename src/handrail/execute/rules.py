@@ -127,6 +127,10 @@ class Rules:
         self._rules = tuple(rule if isinstance(rule, Rule) else Rule.parse(rule) for rule in rules)
         self._otherwise = as_approver(otherwise) or DeferAll()
 
+    def with_otherwise(self, otherwise: AnyApprover) -> Rules:
+        """The same rules, and another who is asked where none of them decides."""
+        return Rules(self._rules, otherwise)
+
     async def decide(self, question: Confirmation) -> Decision:
         for rule in self._rules:
             if rule.decision == "allow" and question.why:

@@ -29,6 +29,7 @@ from handrail.core.messages import (
     SupervisorMessage,
 )
 from handrail.core.model_request import NamedTool, ToolChoice, ToolOffer
+from handrail.run.planning import is_plan
 from handrail.tools.answer_type import AnswerType, answer_type
 
 if TYPE_CHECKING:
@@ -91,9 +92,9 @@ def ends_with_answer_call(messages: Sequence[Message]) -> bool:
 
 
 def results_of_tools(messages: Iterable[Message], tools: Container[str]) -> tuple[ToolResult, ...]:
-    """The results of calls, without those by which the model gave a typed answer: they did nothing."""
+    """The results of calls, without those by which the model gave a typed answer or a plan: they did nothing."""
     found = (message.result for message in messages if isinstance(message, ResultMessage))
-    return tuple(result for result in found if not _NAME.fullmatch(result.name) or result.name in tools)
+    return tuple(each for each in found if each.name in tools or not (_NAME.fullmatch(each.name) or is_plan(each)))
 
 
 def _given(messages: Sequence[Message]) -> AssistantMessage | dict[str, Any] | str | None:

@@ -22,6 +22,7 @@ from handrail.run.answers import checked_type
 from handrail.run.handoffs import Team, TeamMember
 from handrail.run.limits import Limits
 from handrail.run.offering import ALWAYS_VALID, NO_PROGRAMS, ExternalTools, OfferableTools, Offering, Programs
+from handrail.run.planning import Plans, checked_plans
 from handrail.run.single_run import OnError, OnWait, RunTerms, SingleRun
 from handrail.run.transcript import Follow, RunMemory
 from handrail.tools.registry import RegisteredTools
@@ -48,11 +49,15 @@ class Runner:
         new_id: NewId = new_id,
         programs: Programs = NO_PROGRAMS,
         team: Team | None = None,
+        plans: Plans = False,
     ) -> None:
         """`team` are agents that hand conversations on to each other; then each speaks with its own model and tools.
+        With `plans`, a run begins with a plan: before anything is read, the model states which tools it will use and
+        what will fill their arguments; with "ask", a person allows it.
 
         Raises:
-            UsageError: The first is no model, or the second no executor; with what to write instead.
+            UsageError: The first is no model, the second no executor, or plans cannot be followed; with what to write
+                instead.
         """
         check_model(model)
         if not isinstance(executor, Executor):
@@ -67,6 +72,7 @@ class Runner:
             valid=tuple((*patterns, *ALWAYS_VALID) if patterns else () for patterns in valid),
             own_ids=own_ids,
             new_id=new_id,
+            plans=checked_plans(plans, executor),
         )
         self._team = team
         self._team_offers: dict[str, OfferableTools] = {}

@@ -19,8 +19,10 @@ from handrail.core.errors import (
     LimitExceeded,
     LimitReached,
     ModelError,
+    NeedsConfirmation,
     ToolError,
     ToolFailed,
+    UsageError,
 )
 from handrail.core.events import AgentChanged, AttemptFailed, Emit, Notice
 from handrail.core.ids import NewId, nested_id
@@ -38,18 +40,34 @@ from handrail.core.redact import redact
 from handrail.core.tasks import run_to_completion
 from handrail.core.timeouts import time_limit_at
 from handrail.execute.executor import Executor
+from handrail.execute.ledger import CallLedger
+from handrail.execute.origins.plans import PLAN_ALLOWED, PLAN_NOTED, PLAN_WAITS
 from handrail.run.answers import ACCEPTED, Route, RunAnswer, ends_with_answer_call
 from handrail.run.handoffs import Team, TeamMember, accepted
 from handrail.run.history import last_user_position, unanswered_calls, usage_of_run
 from handrail.run.limits import Limits, RunBudget
 from handrail.run.offering import ALWAYS_VALID, ExternalTools, OfferableTools, ToolSelection
-from handrail.run.reply import ModelReply
+from handrail.run.planning import (
+    PLAN_TOOL,
+    STATE_PLAN,
+    WHY_ASKED,
+    Plans,
+    plan_is_due,
+    plan_offer,
+    plannable_tools,
+    read_plan,
+    refused_plans,
+    run_plan,
+    take_up_plan,
+)
+from handrail.run.reply import Early, ModelReply
 from handrail.run.run_calls import RunCalls, Started
 from handrail.run.shown_results import ShownResults
 from handrail.run.transcript import Follow, RunMemory, RunTranscript, TakenIds
 from handrail.run.words_reader import ModelWordsReader
 from handrail.tools.answer_type import AnswerType
 from handrail.tools.registry import RegisteredTools
+from handrail.tools.tool import Tool
 
 OnError = Literal["surface", "fail_fast"]
 OnWait = Literal["tell", "pause"]
@@ -77,6 +95,8 @@ class RunTerms:
     own_ids: bool
     """Whether every call gets an id from here, so that no two calls of any two runs have the same."""
     new_id: NewId
+    plans: Plans = False
+    """Whether the model states a plan before anything is read, and whether a person is asked about it."""
 
 
 _BESIDE_OTHERS = (
@@ -159,6 +179,8 @@ class SingleRun:
         else:
             self._offer_tools()
         await self._take_stock(alike)
+        if self._terms.plans:
+            take_up_plan(self.conversation.messages, ledger, asks=self._terms.plans == "ask")
         await self.transcript.write_down(soon=True)
 
     def _offer_tools(self) -> None:
@@ -274,7 +296,7 @@ class SingleRun:
                 self._budget.spend(await usage_of_run(self._executor.runs.history, below))
 
     async def loop(self, choice: ToolChoice) -> None:
-        if self._ended:
+        if self._ended or (self._terms.plans and not await self._state_plan()):
             return
         if (cut_off := unanswered_calls(self.conversation)) and not await self._settle_calls(cut_off, {}):
             return
@@ -312,6 +334,77 @@ class SingleRun:
             answer.broke_choice()
             await self._refuse_answer(answer, (str(error),), "")
             return (), {}
+
+    # ── a plan ──────────────────────────────────────────────────────────────────────
+
+    async def _state_plan(self) -> bool:
+        """Have the model state a plan, if it has read nothing yet; False if a limit is reached first.
+
+        Raises:
+            InvalidAnswer: It has no more tries.
+        """
+        ledger = await self._executor.runs.open(self._context)
+        tools = plannable_tools(ledger.tools, self._context)
+        if not tools or not plan_is_due(self.conversation.messages):
+            return True
+        if PLAN_TOOL in ledger.tools or PLAN_TOOL in self._elsewhere.names:
+            raise UsageError(f"a tool is called {PLAN_TOOL!r}, the name by which plans are stated; rename it")
+        if ledger.origins.outside:
+            read = ", ".join(list(ledger.origins.outside)[:3])
+            await self._emit(Notice(text=f"no plan is made: this run has read words from outside ({read})"))
+            return True
+        choice: ToolChoice = NamedTool(PLAN_TOOL)
+        while plan_is_due(self.conversation.messages):
+            calls = unanswered_calls(self.conversation)  # a run that is taken up may have been cut off at one
+            if not calls:
+                tries = refused_plans(self.conversation.messages)
+                if tries >= self._limits.wrong_answers:
+                    raise InvalidAnswer(["no plan was stated that can be followed"], tries=tries)
+                if await self._is_over():
+                    return False
+                try:
+                    calls = await self._ask_for_plan(choice, tools)
+                except BrokenChoice:
+                    choice = "auto"  # the service cannot be held to it, so it is told in words
+                if not calls:
+                    await self.transcript.supervise(STATE_PLAN)
+                    continue
+            try:
+                self.transcript.settled([await self._settle_plan(each.call, tools, ledger) for each in calls])
+            except JournalError:
+                raise
+            except BaseException:
+                await run_to_completion(self._wind_up(calls))
+                raise
+        return True
+
+    async def _ask_for_plan(self, choice: ToolChoice, tools: tuple[Tool, ...]) -> tuple[InvocationMessage, ...]:
+        offer = plan_offer(tools)
+        await self._executor.runs.record_offer(self._context, (offer.name,), self._emit)
+        request = msgspec.structs.replace(
+            self._terms.defaults, messages=self._messages(), tools=(offer,), tool_choice=choice, builtin_tools=()
+        )
+        calls, _ = await self._ask(request, choice, _never)
+        return calls
+
+    async def _settle_plan(self, call: ToolCall, tools: tuple[Tool, ...], ledger: CallLedger) -> ToolResult:
+        """Take a plan in, or say what is wrong with it. Only the first of a reply counts."""
+        if call.name != PLAN_TOOL or (ledger.plan is not None and ledger.plan.id):
+            error = LimitReached("not run: first comes the plan, one and alone")
+            return await self._settle_unrun(call, error, "")
+        asks = self._terms.plans == "ask"
+        try:
+            plan = run_plan(call, read_plan(call.arguments, tools), ledger.tools, asks=asks)
+            answer = PLAN_NOTED
+            if asks and plan.has_effects:
+                answer = PLAN_ALLOWED
+                await self._executor.confirm_plan(plan, WHY_ASKED, self._context, self._emit)
+        except NeedsConfirmation:
+            answer = PLAN_WAITS
+        except ToolError as error:
+            return await self._settle_unrun(call, error, "")
+        ledger.plan = plan
+        return await self._settle_unrun(call, None, answer)
 
     # ── a typed answer ───────────────────────────────────────────────────────────────
 
@@ -389,9 +482,14 @@ class SingleRun:
         )
         if self._answer is not None and self._answer.route == "schema":
             request = msgspec.structs.replace(request, response_schema=self._answer.type.schema)
+        return await self._ask(request, choice, _never if choice == "none" else self._early)
+
+    async def _ask(
+        self, request: ModelRequest, choice: ToolChoice, early: Early
+    ) -> tuple[tuple[InvocationMessage, ...], Started]:
+        terms = self._terms
         self._attempts = 0
         self._calls.await_reply()
-        early = _never if choice == "none" else self._early
         reply = ModelReply(self._ids, terms.new_id, early, own_ids=terms.own_ids)
         try:
             whole, message = await self._reply(reply, request)

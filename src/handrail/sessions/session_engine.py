@@ -29,6 +29,7 @@ from handrail.run.agents import Agent
 from handrail.run.code.code_mode import CodeMode, CodeSettings
 from handrail.run.limits import Limits
 from handrail.run.offering import NO_PROGRAMS, Offering, Programs
+from handrail.run.planning import Plans
 from handrail.run.runner import Runner
 from handrail.run.single_run import OnError, OnWait
 from handrail.run.transcript import Follow
@@ -64,6 +65,9 @@ class SessionOptions(ExecutorParts, total=False):
     """What becomes of a call that fails."""
     context: Context
     """Who asks."""
+    plan: Plans
+    """True: the model states a plan before it reads anything, and what follows it needs no question for where its
+    values come from. "ask": a person allows the plan at once, and is asked about everything else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +132,7 @@ class SessionEngine:
             offering=options.get("offering", _OFFERING),
             programs=self._programs(setup),
             team=None if setup.agent is None else setup.agent.as_team(),
+            plans=options.get("plan", False),
         )
         self.context: Context = replace(options.get("context", Context()), run=run)
 

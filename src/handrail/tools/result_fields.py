@@ -150,7 +150,7 @@ class FieldLabels(msgspec.Struct, frozen=True):
 
     def is_own(self, steps: tuple[str, ...]) -> bool:
         """Whether a label says that the application itself writes what is at this path."""
-        return any(_is_at_top(steps, label) for label in self.own)
+        return any(is_at_top(steps, label) for label in self.own)
 
 
 def _fields(
@@ -176,7 +176,8 @@ def _fields(
         yield Field(path, value, outside and not own, private)
 
 
-def _is_at_top(steps: tuple[str, ...], label: tuple[str, ...]) -> bool:
+def is_at_top(steps: tuple[str, ...], label: tuple[str, ...]) -> bool:
+    """Whether a label names a place at the top of a result, or of the items of a list there."""
     here = steps[1:] if steps[0] == ITEM else steps
     if here == label:
         return True

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, Protocol
 
 from handrail.core.errors import Denied
 from handrail.core.origins import ArgumentOrigin, Origin, OriginKind
 from handrail.core.secret_pointers import child_pointer
 from handrail.execute.origins.flows import FlowOutcome, Flows
+from handrail.execute.origins.plans import PlannedCall
 from handrail.execute.origins.requests import asking_words, asks_with
 from handrail.execute.origins.result_records import (
     SURENESS,
@@ -85,6 +86,8 @@ class RunSoFar:
     """Whether the call was made already, but for the values of these arguments."""
     has_other_effect: Callable[[], bool]
     """Whether another tool has had an effect."""
+    planned: PlannedCall | None = None
+    """The step of the plan that the call is, if it is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +146,11 @@ def check_flows(
         found, untrusted = check.derivations()
         if not check.hears_a_person:  # as in an MCP proxy: only what outsiders are known to have written counts
             untrusted = [each for each in untrusted if _is_outside(each[1])]
+        if run.planned is not None:
+            untrusted = [each for each in untrusted if each[0].pointer not in run.planned.covers]
         if untrusted:
             _decide(tool, flows.directs, check.why_untrusted(untrusted), reasons)
-        if check.hears_a_person and not tool.reads:
+        if check.hears_a_person and not tool.reads and run.planned is None:
             if not (check.is_asked_for or (not untrusted and check.may_be_asked_for(run))):
                 _decide(tool, flows.unasked, check.why_unasked(), reasons)
             elif not tool.definition.idempotent and run.done_before(check.repeatable):
@@ -625,6 +630,43 @@ class _FlowCheck:
         return f"you have not asked for {self._tool.name!r}, and words from outside were read ({read}), which may"
 
 
+class ArgumentValue(Protocol):
+    """One value among the arguments of a call."""
+
+    @property
+    def pointer(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def value(self) -> Any: ...
+    @property
+    def role(self) -> ArgumentRole: ...
+
+
+class CallValues:
+    """The values that a call is made with, and which of them have a trusted origin."""
+
+    def __init__(self, tool: Tool, arguments: dict[str, Any], origins: RunOrigins) -> None:
+        self.tool = tool
+        self.arguments = arguments
+        self._check = _FlowCheck(tool, arguments, origins)
+        self._by_pointer = {leaf.pointer: leaf for leaf in self._check._leaves}
+
+    @property
+    def is_too_much(self) -> bool:
+        """Whether there are more values than are looked at."""
+        return self._check._too_much
+
+    @property
+    def leaves(self) -> Iterable[ArgumentValue]:
+        return self._by_pointer.values()
+
+    def origin_of(self, leaf: ArgumentValue) -> Origin | None:
+        """The trusted origin of a value, if it has one."""
+        origin = self._check._known_origin(self._by_pointer[leaf.pointer])
+        return None if origin is None or origin.kind == "outside" else origin
+
+
 def _is_outside(origins: tuple[Origin, ...]) -> bool:
     return any(origin.kind == "outside" for origin in origins)
 
@@ -654,4 +696,4 @@ def _short(value: Any, most: int = _SHOWN) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-__all__ = ["FlowFinding", "RunSoFar", "check_flows", "content_of_effect"]
+__all__ = ["ArgumentValue", "CallValues", "FlowFinding", "RunSoFar", "check_flows", "content_of_effect"]

@@ -22,6 +22,7 @@ from handrail.core.messages import (
     UserMessage,
 )
 from handrail.execute.handles.withheld_words import whole_result
+from handrail.execute.origins.plans import is_plan_answer
 from handrail.execute.origins.private_values import PrivateValues
 from handrail.execute.origins.result_records import ResultRecords
 from handrail.execute.origins.trusted_words import TrustedWords
@@ -84,7 +85,7 @@ class RunOrigins:
             case InvocationMessage(call=call):
                 self._arguments.setdefault(call.id, call.arguments)
             case ResultMessage(result=result):
-                if result.tool_call_id not in self._results:
+                if result.tool_call_id not in self._results and not is_plan_answer(result.content):
                     self.settle(result, tools)
                     if result.untrusted or (result.name not in tools and result.outcome in ("ok", "failed")):
                         self.outside[result.name] = None  # whoever ran it, what it says was not judged here
@@ -134,6 +135,11 @@ class RunOrigins:
         """The results, the latest first."""
         self._take_in()
         return list(reversed(self._results.values()))
+
+    def result_of(self, call_id: str) -> ResultRecords | None:
+        """The result of a call, if it gave one."""
+        self._take_in()
+        return self._results.get(call_id)
 
     def holding(self, value: Any) -> Iterator[ResultRecords]:
         """The results in which a value may stand, the latest first."""
