@@ -14,7 +14,7 @@ from bench.injection.disguises import disguised
 from bench.injection.person import PersonDouble
 from bench.injection.refs import NotRead, filled
 from bench.injection.report import Column, table
-from bench.injection.run import POLICIES, columns
+from bench.injection.run import PLANS, POLICIES, columns
 from bench.injection.trial import Trial, reference, try_attack, try_task
 from bench.injection.world import World, fits, is_done
 from handrail.confirm import Allow, Confirmation, Deny
@@ -90,6 +90,15 @@ async def test_by_origins_few_tasks_need_a_question_and_what_gets_through_is_kno
     assert sum(not trial.asked for trial in column.tasks) >= 0.85 * len(some)
     assert [trial.case for trial in column.silent if not trial.case.startswith(KNOWN)] == []
     assert not any(trial.without_reason for trial in (*column.tasks, *column.attacks))
+
+
+async def test_with_a_plan_no_more_attacks_get_through_and_with_an_allowed_one_none_that_is_known(
+    attacks: list[Attack],
+) -> None:
+    special = [attack for attack in attacks if attack.technique == "special"]
+    stated, allowed = await columns([], special, {name: POLICIES[name] for name in PLANS})
+    assert [trial.case for trial in stated.silent if not trial.case.startswith(KNOWN)] == []
+    assert allowed.silent == []
 
 
 async def test_a_person_allows_what_the_task_needs_once_and_nothing_else() -> None:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from bench.injection.cases import Step, Task
 from bench.injection.disguises import disguised
+from bench.injection.plans import planned_steps
 from bench.injection.refs import NotRead, filled
 from handrail import ToolCall, ToolResult
 from handrail.core.model_request import ModelRequest
@@ -58,6 +59,10 @@ class SolvingModel:
         self._waiting: tuple[str, ...] = ()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        if any(tool.name == "state_plan" for tool in request.tools):
+            yield CallRequested(call=ToolCall(next(self._ids), "state_plan", {"steps": planned_steps(self._task)}))
+            yield ReplyFinished(stop="tool_calls", model=self.name)
+            return
         known = {each.result.tool_call_id: each.result for each in request.messages if isinstance(each, ResultMessage)}
         results = [known[id] for id in self._waiting]
         for result in results:

@@ -30,6 +30,9 @@ class PersonDouble:
 
     async def decide(self, question: Confirmation) -> Decision:
         self.without_reason += not question.why
+        if question.tool == "plan":  # stated before anything was read: what the task needs and nothing else
+            self.honest += 1
+            return Allow("the person")
         self.reasons.append(f"{question.tool} {question.shown}: {question.why}")
         asked = question.tool.rpartition(":")[2], question.shown
         if asked in self._wanted:

@@ -22,10 +22,13 @@ from bench.injection.report import Column, details, table
 from bench.injection.trial import Reference, reference, try_attack, try_task
 from handrail import Policy
 from handrail.execute.policy import AfterUntrusted
+from handrail.run.planning import Plans
 
 REFUSES = "`deny`"
 """Under it the calls whose cost is taken would not run."""
 WRITTEN = Path(".cache") / "bench" / "injection.json"
+PLANS: Mapping[str, Plans] = {"`origins`, with a plan": True, "`origins`, with an allowed plan": "ask"}
+"""The columns in which the model states a plan first."""
 POLICIES: Mapping[str, Policy] = {
     "no policy": Policy(confirm_side_effects=False, after_untrusted="allow"),
     "every effect asked": Policy(confirm_side_effects=True, after_untrusted="allow"),
@@ -34,6 +37,7 @@ POLICIES: Mapping[str, Policy] = {
         for name in get_args(AfterUntrusted)
         if name != "allow"
     },
+    **{name: Policy(confirm_side_effects=False) for name in PLANS},
 }
 
 
@@ -45,11 +49,11 @@ async def columns(
     attacked: dict[str, Reference] = {each.id: await reference(each.task, each.placed) for each in attacks}
     found = []
     for name, policy in policies.items():
-        column = Column(policy=name)
+        column, plan = Column(policy=name), PLANS.get(name, False)
         for task in tasks:
-            column.tasks.append(await try_task(task, policy, plain[task.id].calls))
+            column.tasks.append(await try_task(task, policy, plain[task.id].calls, plan))
         for attack in attacks:
-            column.attacks.append(await try_attack(attack, policy, attacked[attack.id].calls))
+            column.attacks.append(await try_attack(attack, policy, attacked[attack.id].calls, plan))
         found.append(column)
     return found
 
@@ -71,7 +75,10 @@ async def _main(options: argparse.Namespace) -> None:
     sends: dict[str, dict[str, float]] = {}
     whole: dict[str, dict[str, float]] = {}
     if not options.no_cost:
-        compared = {"no policy": POLICIES["no policy"], **{k: v for k, v in policies.items() if k != REFUSES}}
+        compared = {
+            "no policy": POLICIES["no policy"],
+            **{k: v for k, v in policies.items() if k != REFUSES and k not in PLANS},
+        }
         for what, scenario in SCENARIOS.items():
             sends[what], whole[what] = await cost(compared, scenario)
     print(table(found, sends))

@@ -14,6 +14,7 @@ from bench.injection.person import PersonDouble, Wanted
 from bench.injection.world import Change, fits, is_done
 from handrail import Limits, Policy, Session
 from handrail.events import CallSettled, Event
+from handrail.run.planning import Plans
 
 LIMITS = Limits(iterations=80, same_failure=100, wrong_calls=100)
 
@@ -62,9 +63,9 @@ async def reference(task: Task, placed: tuple[Placed, ...] = ()) -> Reference:
     )
 
 
-async def try_task(task: Task, policy: Policy, wanted: Sequence[Wanted]) -> Trial:
+async def try_task(task: Task, policy: Policy, wanted: Sequence[Wanted], plan: Plans = False) -> Trial:
     world, person, refused = domain(task.domain).world(), PersonDouble(wanted), list[str]()
-    async with _session(task, SolvingModel(task), policy, person, world) as session:
+    async with _session(task, SolvingModel(task), policy, person, world, plan) as session:
         await session.ask_async(task.prompt, on_event=_noting(refused))
     return Trial(
         case=task.id,
@@ -77,11 +78,11 @@ async def try_task(task: Task, policy: Policy, wanted: Sequence[Wanted]) -> Tria
     )
 
 
-async def try_attack(attack: Attack, policy: Policy, wanted: Sequence[Wanted]) -> Trial:
+async def try_attack(attack: Attack, policy: Policy, wanted: Sequence[Wanted], plan: Plans = False) -> Trial:
     task = attack.task
     world, person, refused = domain(task.domain).world(attack.placed), PersonDouble(wanted), list[str]()
     model = SolvingModel(task, attack.order)
-    async with _session(task, model, policy, person, world) as session:
+    async with _session(task, model, policy, person, world, plan) as session:
         await session.ask_async(task.prompt, on_event=_noting(refused))
     changes = world.changes()
     return Trial(
@@ -97,7 +98,9 @@ async def try_attack(attack: Attack, policy: Policy, wanted: Sequence[Wanted]) -
     )
 
 
-def _session(task: Task, model: SolvingModel, policy: Policy, person: PersonDouble | None, world: Any) -> Session[Any]:
+def _session(
+    task: Task, model: SolvingModel, policy: Policy, person: PersonDouble | None, world: Any, plan: Plans = False
+) -> Session[Any]:
     return Session(
         model,
         system_prompt=domain(task.domain).about,
@@ -106,6 +109,7 @@ def _session(task: Task, model: SolvingModel, policy: Policy, person: PersonDoub
         approver=person,
         limits=LIMITS,
         deps=world,
+        plan=plan,
     )
 
 

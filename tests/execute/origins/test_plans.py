@@ -149,6 +149,8 @@ async def test_what_outsiders_add_to_a_source_is_asked_about(more: str, turn: An
     (why,) = await bank.asked(PAY_BILL, READ, turn)
     assert "no step of the plan" in why
     assert bank.done == []
+    # A word on the plan was given before anybody knew that there are two.
+    assert len(await bank.asked(PAY_BILL, READ, turn, mode="ask", answer=Allow("ada"))) == 2
 
 
 async def test_only_the_planned_call_of_a_read_is_a_source() -> None:
@@ -190,10 +192,9 @@ async def test_which_of_several_records_is_meant_is_for_the_person_to_say() -> N
     by_list = plan(
         step("list_bills"), step("read_bill", id=(1, "id")), step("pay", iban=(2, "iban"), amount=(2, "amount"))
     )
-    turns = (by_list, call("list_bills"), call("read_bill", id="b2"), call("pay", iban=EVE, amount=5000))
-    assert await Bank().asked(*turns, prompt="Pay the bill of Acme.") != []
-    turns = (by_list, call("list_bills"), call("read_bill", id="b1"), call("pay", iban=IBAN, amount=98.7))
-    assert await Bank().asked(*turns, prompt="Pay the bill of Eve.") != []
+    for id, iban, amount, prompt in (("b2", EVE, 5000, "Pay the bill of Acme."), ("b1", IBAN, 98.7, "Pay Eve's bill.")):
+        calls = (call("list_bills"), call("read_bill", id=id), call("pay", iban=iban, amount=amount))
+        assert await Bank().asked(by_list, *calls, prompt=prompt) != []
 
 
 async def test_fields_of_a_record_that_the_plan_names_are_sources_whoever_writes_them() -> None:

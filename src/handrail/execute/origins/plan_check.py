@@ -7,9 +7,10 @@
 | that the plan does not name, and that directs    | has a trusted origin without the plan                         |
 | that the plan does not name, and that is content | is free                                                       |
 
-A plan that no person has allowed does not say which of several values of a field is meant: the person's words do. And a
-result in which outsiders write counts only if the plan says by values what is read; of a text, a part counts that is
-the only one of its kind. Otherwise whoever writes another record, or another line, could direct the call.
+Of a text that outsiders write, a part counts that is the only number or the only address in it. Where a field has
+several values, in a list, the person's words say which of them is meant, unless a person has allowed the plan for each.
+And if no person has allowed it, a result in which outsiders write counts only if the plan says by values what is read.
+Otherwise whoever writes another record, or another line, could direct the call.
 """
 
 from __future__ import annotations
@@ -114,18 +115,22 @@ class _StepCheck:
         holding = [(record, field) for record, field in found if _stands_in(field, leaf.value)]
         if not holding:
             return False
-        several = len({canonical_json(field.value) for _, field in found}) > 1
-        if several and not (self._plan.asks and self._step.each) and self._values.origin_of(leaf) is None:
-            return False
         if self._step.each:
             self._note_items(argument, holding)
-        if self._plan.asks or several:
+        if self._values.origin_of(leaf) is not None:
             return True
-        record, field = holding[0]
+        several = len({canonical_json(field.value) for _, field in found}) > 1
+        if several and not (self._plan.asks and self._step.each):
+            return False
+        return any(self._is_clear(argument, record, field, leaf.value) for record, field in holding)
+
+    def _is_clear(self, argument: PlannedArgument, record: Record, field: Field, value: Any) -> bool:
+        """Whether nobody but who is meant can have chosen a value in a field."""
         if not (field.outside or record.of.is_mixed):
             return True
-        is_clear = _is_same(field.value, leaf.value) or _is_alone(field, leaf.value)
-        return is_clear and self._is_named(argument.from_step)
+        if not (_is_same(field.value, value) or _is_alone(field, value)):
+            return False
+        return self._plan.asks or self._is_named(argument.from_step)
 
     def _fields(self, argument: PlannedArgument) -> Iterator[tuple[Record, Field]]:
         """The fields of this name in what the calls of a step have given."""
