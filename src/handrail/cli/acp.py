@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 @rule_option("deny io:write_*")
 @configured
 def command(setup: CliSetup, **chosen: Any) -> None:
-    """Be the agent of an editor that speaks the Agent Client Protocol.
+    """Run as an agent for editors (Agent Client Protocol).
 
-    Zed, JetBrains, Neovim and others start this command. Its sessions are conversations of this folder: the page and
-    the terminal program show them too. Before a tool changes something, the editor asks the person for permission. MCP
-    servers that the editor names are used beside the configured ones.
+    Zed, JetBrains, Neovim and others start this command. Its sessions are conversations of this folder, so the page and
+    the terminal program show them too. Before a tool changes something, the editor asks you for permission. MCP servers
+    that the editor names are used in addition to the configured ones.
     """
     if importlib.util.find_spec("acp") is None:
         raise MissingExtra("the agent of an editor", "acp")

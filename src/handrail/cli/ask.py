@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     "handrail ask --json 'What is 2 + 2?' | jq -r 'select(.type == \"result\") | .text'",
 )
 @click.argument("question", nargs=-1)
-@click.option("--system", metavar="TEXT", help="What the model is told before the question.")
+@click.option("--system", metavar="TEXT", help="The system prompt.")
 @files_option
 @with_run_options
 def command(
@@ -32,11 +32,11 @@ def command(
 ) -> None:
     """Ask a model a question, with tools.
 
-    The answer goes to stdout, and below it the sources that it cites; calls, questions and the id of the run go to
-    stderr. Before a tool changes something you are asked on a terminal; elsewhere the call waits, and one line says how
-    to allow it. What is piped in is given to the model beside the QUESTION. Everything is in the journal, and a run
-    that is cut off can be taken up. With --json every event is a line, and the last line is the result:
-    the text, the run, the tokens, and what waits.
+    The answer goes to stdout, followed by the sources that it cites. Calls, questions and the id of the run go to
+    stderr. Before a tool changes something, you are asked on a terminal; without a terminal the call waits, and one
+    line says how to allow it. Text on stdin is given to the model together with the QUESTION. The journal records
+    everything, so an interrupted run can be resumed. With --json, every event is one line, and the last line is the
+    result: the text, the run, the tokens and the calls that wait.
     """
     from handrail.cli.run_driver import drive_run
     from handrail.core.ids import new_id

@@ -13,23 +13,23 @@ from handrail.cli.token.key_files import identity, key_place, new_identity
     "identity",
     {
         "show": ("identity:show", "Show the id of this node."),
-        "new": ("identity:new", "Make the key of this node."),
+        "new": ("identity:new", "Create the key of this node."),
     },
     "handrail identity new",
     "handrail identity show                 what others write under [node.trust]",
 )
 def command() -> None:
-    """The key of this node, and the id that others know it by.
+    """Show or create the key and the id of this node.
 
-    The node signs its calls and its tokens with it. The id is the public half of the key: whoever has it can check
-    what this node signed. `handrail serve` makes a key if there is none.
+    The node signs its calls and tokens with the key. The id is the public half of the key, with which others check what
+    this node signed. `handrail serve` creates a key if there is none.
     """
 
 
 @cli_command("show", "handrail identity show", "handrail identity show --json | jq -r .node_id")
 @configured
 def show(setup: CliSetup) -> None:
-    """Show the id of this node: ed25519: and its public key. Give it to whoever shall trust it."""
+    """Show the id of this node: ed25519: and its public key. Give it to everybody who is to trust this node."""
     node_id = identity(setup).node_id
     if setup.view.wrote_json({"node_id": node_id, "key": key_place(setup)}):
         return
@@ -40,11 +40,11 @@ def show(setup: CliSetup) -> None:
 @cli_command("new", "handrail identity new", "handrail identity new --json | jq -r .node_id")
 @configured
 def new(setup: CliSetup) -> None:
-    """Make the key of this node, in a file that only you can read. A key that is there is never replaced.
+    """Create the key of this node, in a file that only you can read. An existing key is never replaced.
 
-    It is .handrail/identity.key beside the journal, or what identity = "…" under [node] says; without the latter,
-    replicas with a [state] in PostgreSQL share one there. Keep a copy where you keep passwords: without it nobody is
-    this node, and with it anybody is.
+    The file is .handrail/identity.key beside the journal, or the one that identity = "…" under [node] names. Without
+    that setting, replicas with a [state] in PostgreSQL share a key there. Keep a copy where you keep passwords: without
+    the key nobody can act as this node, and with it anybody can.
     """
     node_id = new_identity(setup).node_id
     if setup.view.wrote_json({"node_id": node_id, "key": key_place(setup)}):

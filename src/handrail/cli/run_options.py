@@ -148,7 +148,7 @@ def with_model(function: Callable[..., None]) -> Callable[..., None]:
         "--model",
         metavar="MODEL",
         shell_complete=complete_models,
-        help="A name of [models] in handrail.toml, or PROVIDER:MODEL. Default: default_model, or local.",
+        help="A name from [models] in handrail.toml, or PROVIDER:MODEL. Default: default_model, or local.",
     )(function)
 
 
@@ -158,7 +158,7 @@ def with_fallback(function: Callable[..., None]) -> Callable[..., None]:
         multiple=True,
         metavar="MODEL",
         shell_complete=complete_models,
-        help="Asked where the model gives no reply, instead of those configured; can be given several times.",
+        help="A model to ask if the first gives no reply, instead of the configured ones; can be given several times.",
     )(function)
 
 
@@ -176,7 +176,7 @@ def with_offer_limit(function: Callable[..., None]) -> Callable[..., None]:
         "--offer-at-most",
         type=click.IntRange(1),
         metavar="N",
-        help="With more tools than this, a turn offers those that fit, and find_tools. Default: offering.most, or 64.",
+        help="With more tools than this, a turn offers the best matches and find_tools. Default: offering.most, or 64.",
     )(function)
 
 
@@ -186,13 +186,13 @@ def with_rule_and_yes(function: Callable[..., None]) -> Callable[..., None]:
         "rules",
         multiple=True,
         metavar="RULE",
-        help="A rule beside the configured ones, as 'allow write_file path=docs/**'; can be given several times.",
+        help="A rule besides the configured ones, such as 'allow write_file path=docs/**'; can be given several times.",
     )
     return rule(
         click.option(
             "--yes",
             is_flag=True,
-            help="Allow every side effect that no rule denies, but for what nobody could foresee.",
+            help="Allow every side effect that no rule denies, except what nobody could foresee, as a changed tool.",
         )(function)
     )
 
@@ -213,13 +213,13 @@ files_option = click.option(
     "--files",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="Save pictures and files that the model makes in this folder. Without it they are only named.",
+    help="Save pictures and files that the model makes in this folder. Otherwise only their names are shown.",
 )
 
 
 def rule_option(example: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Gives a command `rules`, where nothing is allowed by `--yes`."""
-    help = f"A rule beside the configured ones, as {example!r}."
+    help = f"A rule in addition to the configured ones, such as {example!r}."
     return click.option("--rule", "rules", multiple=True, metavar="RULE", help=help)
 
 

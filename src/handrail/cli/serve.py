@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 _log_option = click.option(
-    "--log", type=click.Choice(("text", "json")), help="What is written on stderr. Default: [node] log, text."
+    "--log", type=click.Choice(("text", "json")), help="The format of the log on stderr. Default: [node] log, text."
 )
 _AGAIN = 1.0
 """Seconds between two attempts to be on NATS."""
@@ -43,12 +43,19 @@ _AGAIN = 1.0
     "handrail serve --listen 127.0.0.1:0     at any free port",
     "handrail serve --nats nats://127.0.0.1:4222 --tools tools.py",
 )
-@click.option("--listen", metavar="HOST:PORT", help="Where to listen. Default: [node] host and port, 127.0.0.1:8420.")
-@click.option("--token-file", type=click.Path(path_type=Path), metavar="PATH", help="Write the token there, unprinted.")
 @click.option(
-    "--no-token", is_flag=True, help="Ask nobody for a token. Every program on this machine may call, and allow calls."
+    "--listen", metavar="HOST:PORT", help="The address to listen on. Default: host and port of [node], 127.0.0.1:8420."
 )
-@click.option("--no-page", is_flag=True, help="Leave the page out, and whatever only it can do.")
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Write the token to this file instead of printing it.",
+)
+@click.option(
+    "--no-token", is_flag=True, help="Require no token. Every program on this machine can make calls and approve them."
+)
+@click.option("--no-page", is_flag=True, help="Serve no page, nor the capabilities that only the page needs.")
 @_log_option
 @nats_option("Also serve on this NATS server, and use what other nodes offer there.")
 @rule_option("deny io:write_*")
@@ -65,13 +72,13 @@ def command(
     rules: tuple[str, ...],
     tools: tuple[str, ...],
 ) -> None:
-    """Serve this node: a page, its tools and its models, over HTTP.
+    """Serve a page, your tools and your models over HTTP.
 
-    Open the address that it prints in a browser. POST /bus/v1/call calls a capability, as JSON, as server-sent events
-    or over a WebSocket. /v1/responses, /v1/chat/completions and /v1/messages speak as OpenAI and Anthropic do: give a
-    client this address and the token. /capabilities lists what there is; /health, /ready, /metrics and /trace/recent
-    are for operators. Only this machine can reach it, unless --listen says otherwise. Ctrl-C or SIGTERM ends it when
-    the calls under way have ended; SIGHUP reads the configuration anew.
+    Open the printed address in a browser. POST /bus/v1/call calls a capability, as JSON, as server-sent events or over
+    a WebSocket. /v1/responses, /v1/chat/completions and /v1/messages are the APIs of OpenAI and Anthropic: give a
+    client this address and the token. /capabilities lists what the node offers; /health, /ready, /metrics and
+    /trace/recent are for operators. Only this machine can connect, unless --listen says otherwise. Ctrl-C or SIGTERM
+    stops the node after the running calls have ended; SIGHUP reloads the configuration.
     """
     setup = setup.adjusted(
         lambda config: _paged(node_settings(config, listen, nats, no_token=no_token, log=log), not no_page)
@@ -218,10 +225,10 @@ def worker(
 ) -> None:
     """Serve these tools to the nodes on a NATS server.
 
-    The services of the configuration are served too, to the nodes of its community. Several workers that offer the
-    same share its calls. One that is busy says so, and another is asked; one that dies is noticed within seconds, and a
-    call that it may have carried out is reported as in doubt and never made twice. SIGTERM or Ctrl-C ends it when the
-    calls under way have ended.
+    The configured services are served too, to the nodes of this node's community. Several workers that offer the same
+    capability share its calls. A worker that is busy says so, and another one is asked. A worker that dies is noticed
+    within seconds; a call that it may have carried out is reported as in doubt and never made twice. SIGTERM or Ctrl-C
+    stops the worker after the running calls have ended.
     """
     setup = setup.adjusted(lambda config: node_settings(config, None, nats, log=log))
     asyncio.run(_work(setup, RunOptions(None, tools, rules)))

@@ -35,12 +35,14 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 )
 @click.option("--from", "source", metavar="WHERE", help="A JSON file or an http address. Default: the configuration.")
 @click.option(
-    "--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="All three, in this folder."
+    "--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Write all three to this folder."
 )
-@click.option("--python", type=_FILE, metavar="FILE", help="The Python module, in this file.")
-@click.option("--typescript", type=_FILE, metavar="FILE", help="The TypeScript module, in this file.")
-@click.option("--rust", type=_FILE, metavar="FILE", help="The Rust module, in this file.")
-@click.option("--check", is_flag=True, help="Write nothing; exit code 1 if a file is not what would be written.")
+@click.option("--python", type=_FILE, metavar="FILE", help="Write the Python module to this file.")
+@click.option("--typescript", type=_FILE, metavar="FILE", help="Write the TypeScript module to this file.")
+@click.option("--rust", type=_FILE, metavar="FILE", help="Write the Rust module to this file.")
+@click.option(
+    "--check", is_flag=True, help="Write nothing; the exit code is 1 if a file differs from what would be written."
+)
 @with_tools
 @configured
 def command(
@@ -55,8 +57,8 @@ def command(
 ) -> None:
     """Write the tools and models of a node as Python, TypeScript and Rust sources.
 
-    Programs that are compiled against them find a wrong name of a tool before they run. The same tools and models give
-    the same bytes. If anything of the node cannot be read, nothing is written.
+    Programs that use these sources find a wrong tool name at compile time. The same tools and models give the same
+    bytes. If anything of the node cannot be read, nothing is written.
     """
     from handrail.tools.snapshots.snapshot_files import check_snapshots, write_snapshots
 

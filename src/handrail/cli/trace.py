@@ -32,15 +32,19 @@ _DAYS = columns("day", "model", "turns", "retries", "tokens in", "cached", "out"
 )
 @click.argument("run", required=False, shell_complete=complete.runs)
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write it there, as one JSON document."
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the trace to this file, as one JSON document.",
 )
 @with_common_options
 def command(view: CommandView, run: str | None, output: Path | None) -> None:
-    """Show where the time and the tokens of a run went.
+    """Show where a run spent its time and tokens.
 
-    Turns of the model, calls, calls inside of calls, waits for a person's word and failed attempts, each where it
-    stands in time, with the tokens, the cached tokens and the cost of each turn. Runs that the RUN began stand inside
-    of it. Without a RUN, the sums of each day and model.
+    The trace has the turns of the model, calls, nested calls, waits for approval and failed attempts, each with its
+    start and length, and the tokens, cached tokens and cost of each turn. Runs that the RUN began are nested in it.
+    Without a RUN, you get totals for each day and model.
     """
     with view.reader() as reader:
         if run is None:

@@ -48,7 +48,7 @@ _LOOK = 1.0
     "handrail tui run_0193                  go on with that conversation",
 )
 @click.argument("run", required=False, shell_complete=complete.runs)
-@click.option("--system", metavar="TEXT", help="What the model is told before everything else.")
+@click.option("--system", metavar="TEXT", help="The system prompt.")
 @with_model
 @with_fallback
 @with_tools
@@ -56,11 +56,11 @@ _LOOK = 1.0
 @rule_option("deny io:write_*")
 @configured
 def command(setup: CliSetup, run: str | None, system: str | None, **chosen: Any) -> None:
-    """Talk with a model in a full terminal: tools, proofs, undo.
+    """Chat with a model in a full-screen terminal program.
 
-    Every call has a pane with its arguments, progress and result. Before a tool changes something you are asked, and
-    may allow it once or always, deny it, or change its arguments. F1 shows the keys, Ctrl+Q leaves. With a RUN, its
-    conversation goes on.
+    Every call has a pane with its arguments, progress and result. Before a tool changes something, you are asked: allow
+    it once or always, deny it, or change its arguments. F1 shows the keys; Ctrl+Q quits. With a RUN, its conversation
+    continues.
     """
     if not all(each.isatty() for each in (sys.stdin, sys.stdout, sys.stderr)):
         raise UsageError("handrail tui needs a terminal, and this is none; use handrail chat or handrail ask")

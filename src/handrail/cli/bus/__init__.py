@@ -17,8 +17,8 @@ from handrail.cli.lazy_groups import lazy_group
     "handrail bus list --nats nats://127.0.0.1:4222",
 )
 def command() -> None:
-    """See what other nodes can do, and have them do it.
+    """List and call the capabilities of other nodes.
 
-    A node is reached at the address that `handrail serve` prints, with a token in $HANDRAIL_TOKEN or in a file; the
-    nodes on a NATS server with this machine's identity, and a token where they ask for one.
+    A node is reached at the address that `handrail serve` prints, with a token in $HANDRAIL_TOKEN or in a file. Nodes
+    on a NATS server are reached with the identity of this machine, and with a token where they require one.
     """

@@ -29,7 +29,7 @@ _COLUMNS = columns("capability", "effects", "trust", "node", "description", cut=
 @click.argument("name", required=False)
 @with_bus_connection
 def list_capabilities(reach: BusConnectionOptions, name: str | None) -> None:
-    """List the capabilities, of one NAME or all. With --json each has its schemas and their hash."""
+    """List all capabilities, or those of one NAME. --json includes their schemas and schema hashes."""
     offers = asyncio.run(_offers(reach, name))
     if reach.setup.view.wrote_json(*({"node_id": offer.node_id, **offer.descriptor.to_dict()} for offer in offers)):
         return
@@ -71,9 +71,7 @@ def _row(offer: CapabilityOffer, node: str) -> tuple[str, ...]:
 )
 @click.argument("capability")
 @click.argument("body", required=False)
-@click.option(
-    "--body", "file", type=click.File(), metavar="FILE", help="Read the body from there; - is standard input."
-)
+@click.option("--body", "file", type=click.File(), metavar="FILE", help="Read the body from this file; - is stdin.")
 @click.option(
     "--blob",
     "blobs",
@@ -81,7 +79,7 @@ def _row(offer: CapabilityOffer, node: str) -> tuple[str, ...]:
     metavar="FIELD=FILE",
     help="Put the file there first, with blob.put, and name it in this field of the input; several times.",
 )
-@click.option("--stream", is_flag=True, help="Print each frame as it comes, one line of JSON each.")
+@click.option("--stream", is_flag=True, help="Print each frame as it arrives, one line of JSON each.")
 @click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="How long to wait.")
 @with_bus_connection
 def call(
@@ -93,11 +91,11 @@ def call(
     stream: bool,
     timeout: float | None,
 ) -> None:
-    """Call a CAPABILITY, as rag.query@1.0; without a version, 1.0.
+    """Call a CAPABILITY, such as rag.query@1.0. The default version is 1.0.
 
-    BODY is JSON, {"params": {…}, "input": {…}}; what has neither is taken as the input. `handrail bus list NAME --json`
-    shows what a capability takes. Documents, pictures and sound are named by their blobs, which --blob puts. An error
-    ends with exit code 1, and says whether to ask again.
+    BODY is JSON, {"params": {…}, "input": {…}}; a BODY with neither key is used as the input. `handrail bus list NAME
+    --json` shows what a capability takes. Documents, pictures and sound are passed as blobs, which --blob uploads.
+    After an error the exit code is 1, and the message says whether to try again.
     """
     name, version = split_name(capability)
     given = _body(body if file is None else file.read())

@@ -110,7 +110,9 @@ def with_bus_connection(function: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option("--token-file", type=path, metavar="PATH", help=f"The file with the token. Default: ${VARIABLE}."),
         nats_option("The nodes on this NATS server."),
-        click.option("--at", metavar="URL", help="The node at this address. Default: that of [node] in handrail.toml."),
+        click.option(
+            "--at", metavar="URL", help="The address of the node. Default: the one in [node] of handrail.toml."
+        ),
     ):
         with_reach = option(with_reach)
     return configured(with_reach)

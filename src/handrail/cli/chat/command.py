@@ -35,14 +35,14 @@ from handrail.run.history import conversation_of
     ),
 )
 @click.argument("run", required=False, shell_complete=complete.runs)
-@click.option("--system", metavar="TEXT", help="What the model is told before everything else.")
+@click.option("--system", metavar="TEXT", help="The system prompt.")
 @files_option
 @with_run_options
 def command(setup: CliSetup, chosen: RunOptions, run: str | None, system: str | None, files: Path | None) -> None:
-    """Talk with a model, with tools.
+    r"""Chat with a model, with tools.
 
-    Before a tool changes something you are asked. Ctrl-C ends the turn, Ctrl-D or /quit the conversation; /help lists
-    what else there is. A line that ends in \\ goes on in the next one. With a RUN, its conversation goes on.
+    Before a tool changes something, you are asked. Ctrl-C ends the turn; Ctrl-D or /quit ends the chat. /help lists the
+    other commands. A line that ends in \ continues on the next line. With a RUN, its conversation continues.
     """
     known = run is not None
     going_on = None

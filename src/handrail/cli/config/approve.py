@@ -16,17 +16,17 @@ from handrail.core.errors import UsageError
 
 
 @cli_command("approve", "handrail approve", "handrail approve --yes", "handrail approve --revoke")
-@click.option("--yes", is_flag=True, help="Without being asked.")
-@click.option("--show", is_flag=True, help="Only show what the configuration would do.")
-@click.option("--revoke", is_flag=True, help="Withdraw the approval.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--show", is_flag=True, help="Only show what the configuration can do.")
+@click.option("--revoke", is_flag=True, help="Revoke the approval.")
 @with_unapproved_configuration
 def command(setup: CliSetup, yes: bool, show: bool, revoke: bool) -> None:
-    """Look at what the configuration would do, and allow it.
+    """Review what the configuration can do, and approve it.
 
-    Beyond the defaults, that is: Python and programs of its ensembles, addresses of models, rules that allow, folders
-    and hosts for models, other nodes. The approval is for the file as it is, and for every file that it names: when
-    one changes, you are asked again. Without it no command uses the configuration. MCP servers are approved one by one
-    with handrail mcp approve.
+    You approve what goes beyond the defaults: Python code and programs of its ensembles, addresses of models, rules
+    that allow calls, folders and hosts that models may reach, other nodes. The approval covers the file as it is and
+    every file that it names; when one of them changes, you are asked again. Without an approval no command uses the
+    configuration. MCP servers are approved one by one, with handrail mcp approve.
     """
     file = setup.config.file
     if file is None:

@@ -9,19 +9,18 @@ from handrail.cli.lazy_groups import lazy_group
     "confirm",
     {
         "list": ("confirm.requests:list_requests", "List the calls that wait, oldest first."),
-        "allow": ("confirm.requests:allow", "Let a call run once, with exactly these arguments."),
-        "deny": ("confirm.requests:deny", "Refuse a call."),
-        "settle": ("confirm.requests:settle_call", "Say what became of a call that is in doubt."),
+        "allow": ("confirm.requests:allow", "Allow a call once, with exactly these arguments."),
+        "deny": ("confirm.requests:deny", "Deny a call."),
+        "settle": ("confirm.requests:settle_call", "Say whether a call that is in doubt took effect."),
         "rules": ("confirm.standing_rules:list_rules", "List your standing rules."),
-        "forget": ("confirm.standing_rules:forget", "Take back a standing rule."),
+        "forget": ("confirm.standing_rules:forget", "Remove a standing rule."),
     },
     "handrail confirm list",
     "handrail confirm allow confirm_0193",
 )
 def command() -> None:
-    """Answer the calls that wait for a person's word.
+    """Approve or deny the calls that wait for a person.
 
-    The program that asked may be at work in another process, or have ended: the answer is
-    written to its journal. A program that waits for it continues at once; any other uses it when
-    the call is asked for again. The first answer counts.
+    Your answer is written to the journal of the program that asked. If the program is waiting, it continues at once. If
+    it has ended, the answer is used when the call is made again. The first answer counts.
     """

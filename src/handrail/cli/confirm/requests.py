@@ -25,7 +25,7 @@ _COLUMNS = columns("request", "asked", "tool", "arguments", "run", cut="argument
 @cli_command("list", "handrail confirm list", "handrail confirm list --json | jq -r .request")
 @with_common_options
 def list_requests(view: CommandView) -> None:
-    """List the calls that wait for a person's word, oldest first."""
+    """List the calls that wait for approval, oldest first."""
     with view.reader() as reader:
         waiting = reader.pending()
         runs = view.ids([run.run for run in reader.runs()])
@@ -53,14 +53,14 @@ def _row(view: CommandView, question: ConfirmationRequested, request: str, run: 
 
 @cli_command("allow", "handrail confirm allow confirm_0193", "handrail confirm allow confirm_0193 --by ada --yes")
 @click.argument("request", shell_complete=requests)
-@click.option("--by", metavar="NAME", help="Who says so. Default: your login name.")
+@click.option("--by", metavar="NAME", help="The name on record. Default: your login name.")
 @click.option("--yes", is_flag=True, help="Do not ask on a terminal.")
 @with_common_options
 def allow(view: CommandView, request: str, by: str | None, yes: bool) -> None:
-    """Let the call of this REQUEST run: once, with exactly the arguments that are shown.
+    """Allow the call of this REQUEST to run once, with exactly the arguments shown.
 
-    On a terminal you are asked after you have seen them. The call runs at once if its program waits for the answer,
-    else when the program asks for it again.
+    On a terminal you see the arguments and are asked. The call runs at once if its program is waiting; otherwise it
+    runs when the program makes the call again.
     """
     question = answers.find(view, request)
     answers.describe(view, question)
@@ -76,11 +76,11 @@ def allow(view: CommandView, request: str, by: str | None, yes: bool) -> None:
     "deny", "handrail confirm deny confirm_0193", "handrail confirm deny confirm_0193 --by ada --reason 'wrong account'"
 )
 @click.argument("request", shell_complete=requests)
-@click.option("--by", metavar="NAME", help="Who says so. Default: your login name.")
-@click.option("--reason", default="", metavar="TEXT", help="Why; the model reads it.")
+@click.option("--by", metavar="NAME", help="The name on record. Default: your login name.")
+@click.option("--reason", default="", metavar="TEXT", help="The reason, which the model reads.")
 @with_common_options
 def deny(view: CommandView, request: str, by: str | None, reason: str) -> None:
-    """Refuse the call of this REQUEST. It will not run, and the model is told not to repeat it."""
+    """Deny the call of this REQUEST. It does not run, and the model is told not to repeat it."""
     question = answers.find(view, request)
     answers.describe(view, question)
     said = answers.give(view.path, question.asked, "deny", by or answers.login_name(), reason)
@@ -94,15 +94,15 @@ def deny(view: CommandView, request: str, by: str | None, reason: str) -> None:
 )
 @click.argument("run", shell_complete=runs)
 @click.argument("call", shell_complete=calls)
-@click.option("--ran", metavar="RESULT", help="It took effect, and this is its result: JSON, or else text.")
-@click.option("--not-run", is_flag=True, help="It did not take effect. The model may call it again.")
-@click.option("--by", metavar="NAME", help="Who says so. Default: your login name.")
+@click.option("--ran", metavar="RESULT", help="The call took effect, and this is its result: JSON or text.")
+@click.option("--not-run", is_flag=True, help="The call did not take effect. The model may make it again.")
+@click.option("--by", metavar="NAME", help="The name on record. Default: your login name.")
 @with_common_options
 def settle_call(view: CommandView, run: str, call: str, ran: str | None, not_run: bool, by: str | None) -> None:
-    """Say what became of a CALL that was under way when its program ended, after you have looked.
+    """Say whether a CALL took effect that was running when its program ended.
 
-    The answer is written to the journal, and is the call's result when the RUN is taken up with handrail resume.
-    Without it the model is told that the call is in doubt.
+    Check this first, for example in the service that the tool calls. Your answer is written to the journal and becomes
+    the result of the call when you resume the RUN. Without an answer the model is told that the call is in doubt.
     """
     if (ran is None) is not not_run:
         raise UsageError("say what became of the call: either --ran RESULT or --not-run")

@@ -23,11 +23,11 @@ from handrail.core.errors import UsageError
 @cli_command("rules", "handrail confirm rules", "handrail confirm rules --json | jq -r .rule")
 @with_unapproved_configuration
 def list_rules(setup: CliSetup) -> None:
-    """List your standing rules for this configuration, in the order in which they are asked.
+    """List your standing rules for this configuration, in the order in which they apply.
 
-    You set them at the page or in the terminal program, by "always". They stand in a file of your own, not in the
-    project, or, where replicas share a state, in that state, for all of them. They are asked after the rules of the
-    configuration.
+    You create them with "always" on the page or in the terminal program. They are kept in a file of your user, not in
+    the project. Where replicas share a state, they are kept in that state and apply to all replicas. They apply after
+    the rules of the configuration.
     """
     with _standing_rules(setup) as standing:
         rules = standing.written()
@@ -59,9 +59,9 @@ _complete_rules = completer(
 @click.argument("rule", shell_complete=_complete_rules)
 @with_unapproved_configuration
 def forget(setup: CliSetup, rule: str) -> None:
-    """Take back the standing RULE, as `handrail confirm rules` shows it.
+    """Remove the standing RULE, written as `handrail confirm rules` shows it.
 
-    From their next question on, programs that are at work ask you again.
+    Programs that are running ask you again from their next question on.
     """
     with _standing_rules(setup) as standing:
         if not standing.remove(rule):

@@ -22,11 +22,11 @@ from handrail.core.errors import HandrailError
 @click.option("--config", type=click.Path(path_type=Path), metavar="PATH", help="The configuration.")
 @with_common_options
 def command(view: CommandView, config: Path | None) -> None:
-    """Look whether everything is in order, and say what to do.
+    """Check the installation and say how to fix problems.
 
-    Python, extras, the configuration, keys (whether they are set, never what they are), where code of models runs,
-    tools, MCP servers, the embedded model, the journal; of a node its key, its tokens, the NATS server and what its
-    services have. No server is started and no Python of a file is imported. Exit code 1 means that something fails.
+    It checks Python, extras, the configuration, keys (only whether they are set), the sandbox for code of models,
+    tools, MCP servers, the embedded model and the journal; for a node also its key, tokens, NATS server and services.
+    It starts no server and imports no Python file. The exit code is 1 if a check fails.
     """
     print_checks(_all(view, config or view.config), as_json=view.as_json)
 

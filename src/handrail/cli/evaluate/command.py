@@ -40,20 +40,20 @@ _WIDE = 40
     multiple=True,
     metavar="MODEL",
     shell_complete=complete_models,
-    help="A model instead of those of the file; can be given several times.",
+    help="A model to use instead of those in the file; can be given several times.",
 )
 @click.option("--case", "only", multiple=True, metavar="ID", help="Only this case; can be given several times.")
-@click.option("--failures", is_flag=True, help="Also say what was expected where a case went wrong.")
+@click.option("--failures", is_flag=True, help="Also show what was expected where a case failed.")
 @with_tools
 @configured
 def command(
     setup: CliSetup, cases: Path, models: tuple[str, ...], only: tuple[str, ...], failures: bool, tools: tuple[str, ...]
 ) -> None:
-    """Run your own cases over models, and compare what each did.
+    """Run your own test cases with several models.
 
-    The CASES are a TOML or JSON file: what is said, the calls that are right, and words of a right answer. Each case is
-    a whole run with your tools. Reads run; what has a side effect does not run, and answers what the file states under
-    [results], or "done". The exit code is 1 if a case went wrong.
+    CASES is a TOML or JSON file with the prompts, the expected calls, and words that a right answer contains. Each case
+    is a whole run with your tools. Tools that only read run. Tools with side effects do not run: they answer what the
+    file states under [results], or "done". The exit code is 1 if a case failed.
     """
     file = _some(read_cases(cases), only, cases)
     named = models or file.models or model_names(setup.config)

@@ -18,17 +18,17 @@ from handrail.cli.text import printable
         "claude": ("hook.commands:claude", "Answer a hook of Claude Code, on stdin."),
         "codex": ("hook.commands:codex", "Answer a hook of Codex, on stdin."),
         "copilot": ("hook.commands:copilot", "Answer a hook of Copilot, on stdin."),
-        "install": ("hook.commands:install_hook", "Add the hook to the settings of a coding agent, or take it out."),
+        "install": ("hook.commands:install_hook", "Add the hook to the settings of a coding agent, or remove it."),
     },
     "handrail hook install claude",
     "handrail hook install claude --user",
     "handrail hook install claude --undo",
 )
 def command() -> None:
-    """Put your rules and a record around what a coding agent does.
+    """Apply your rules to the calls of a coding agent.
 
-    The agent runs `handrail hook claude` before and after each call of a tool. Rules of handrail.toml allow, deny or
-    ask; what no rule speaks of is left to the agent's own permissions.
+    The agent runs `handrail hook claude` before and after each tool call. The rules in handrail.toml allow, deny or
+    ask; for any other call the agent applies its own permissions.
     """
 
 
@@ -56,17 +56,17 @@ claude, codex, copilot = map(_hook, HOSTS)
     "handrail hook install claude --undo",
 )
 @click.argument("host", type=click.Choice(HOSTS))
-@click.option("--project", "scope", flag_value="project", help="In the project's settings, which are shared.")
-@click.option("--local", "scope", flag_value="local", help="In your settings of this project.")
-@click.option("--user", "scope", flag_value="user", help="In your settings for all projects.")
-@click.option("--undo", is_flag=True, help="Take the hook out again.")
-@click.option("--dry-run", is_flag=True, help="Only say which file would be changed.")
+@click.option("--project", "scope", flag_value="project", help="Use the settings of the project, which are shared.")
+@click.option("--local", "scope", flag_value="local", help="Use your own settings for this project.")
+@click.option("--user", "scope", flag_value="user", help="Use your own settings for all projects.")
+@click.option("--undo", is_flag=True, help="Remove the hook.")
+@click.option("--dry-run", is_flag=True, help="Only show which file would change.")
 @with_common_options
 def install_hook(view: CommandView, host: Host, scope: str | None, undo: bool, dry_run: bool) -> None:
-    """Add the hook to the settings of HOST, or take it out with --undo.
+    """Add the hook to the settings of HOST, or remove it with --undo.
 
-    Nothing else in the file changes, and a copy of it as it was is kept beside it. Without a scope it is yours in this
-    project where the agent has such a file, and the project's elsewhere.
+    Nothing else in the file changes, and a backup of the file is kept beside it. Without a scope, the hook is added for
+    you in this project if the agent has such a file, otherwise for the project.
     """
     from handrail.cli.hook.install import Scope, hook_command, install, settings_file, uninstall
 

@@ -9,15 +9,15 @@ from handrail.cli.lazy_groups import lazy_group
     "mcp",
     {
         "add": ("mcp.add", "Add a server, by its command or its address."),
-        "list": ("mcp.servers:list_servers", "List the servers: whether they may be used, whether they answer."),
+        "list": ("mcp.servers:list_servers", "List the servers: whether they are approved, whether they answer."),
         "show": ("mcp.servers:show", "Show one server: its tools, resources and prompts."),
-        "approve": ("mcp.approval:approve", "Let servers be started, and take their tools as they are."),
-        "revoke": ("mcp.approval:revoke", "Take an approval back."),
+        "approve": ("mcp.approval:approve", "Approve servers and their current tools."),
+        "revoke": ("mcp.approval:revoke", "Revoke an approval."),
         "import": ("mcp.import_servers", "Take over the servers of Claude, Cursor, VS Code or Codex."),
         "status": ("mcp.status", "Say which clients use which servers, and which of them through handrail."),
-        "login": ("mcp.approval:login", "Sign in to a server that wants it."),
+        "login": ("mcp.approval:login", "Sign in to a server that requires it."),
         "read": ("mcp.resources:read", "Read a resource of a server."),
-        "prompt": ("mcp.resources:prompt", "Show a prompt of a server, filled in."),
+        "prompt": ("mcp.resources:prompt", "Show a prompt of a server with its arguments filled in."),
         "serve": ("mcp.serve", "Serve these tools to any MCP client."),
     },
     "handrail mcp import claude --replace   stand between Claude and its servers",
@@ -26,8 +26,8 @@ from handrail.cli.lazy_groups import lazy_group
     "handrail mcp serve                     for an editor or a desktop assistant to start",
 )
 def command() -> None:
-    """Use servers of tools that speak MCP, and be one.
+    """Use MCP servers as tools, and serve your tools over MCP.
 
-    Servers stand under [mcp.NAME] in handrail.toml. None of them is started or spoken to before you have
+    Servers are configured under [mcp.NAME] in handrail.toml. handrail does not start or contact a server until you have
     approved it.
     """

@@ -33,11 +33,21 @@ from handrail.core.errors import UsageError
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND…]")
 @click.option("--url", metavar="URL", help="The address of a server over streamable HTTP, instead of a command.")
 @click.option(
-    "--env", multiple=True, metavar="NAME=VALUE", help="A variable of the command; can be given several times."
+    "--env",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An environment variable for the command; can be given several times.",
 )
-@click.option("--header", multiple=True, metavar="'NAME: VALUE'", help="With --url: sent each time; several are fine.")
-@click.option("--prefix", metavar="TEXT", help="Before the names of its tools, where two servers have the same.")
-@click.option("--no-connect", is_flag=True, help="Do not connect to look at its tools.")
+@click.option(
+    "--header",
+    multiple=True,
+    metavar="'NAME: VALUE'",
+    help="With --url: a header to send with each request; can be given several times.",
+)
+@click.option(
+    "--prefix", metavar="TEXT", help="Prefix the names of its tools, for when two servers use the same names."
+)
+@click.option("--no-connect", is_flag=True, help="Do not connect to list its tools.")
 @configured
 def command(
     setup: CliSetup,
@@ -49,11 +59,11 @@ def command(
     prefix: str | None,
     no_connect: bool,
 ) -> None:
-    """Add the server of this NAME to handrail.toml, approve it, and look at its tools.
+    """Add the server NAME to handrail.toml, approve it, and list its tools.
 
-    You wrote the command yourself, so it is approved. A value that looks like a secret goes into your state folder,
-    into a file that only you can read; env:NAME names a variable instead. If the server cannot be started, it is
-    added all the same, and the exit code is 1.
+    You typed the command yourself, so it counts as approved. A value that looks like a secret is kept in your state
+    folder, in a file that only you can read; env:NAME refers to an environment variable instead. If the server cannot
+    be started, it is still added, and the exit code is 1.
     """
     if (url is None) == (not words):
         raise UsageError("what is it? handrail mcp add NAME -- COMMAND…, or handrail mcp add NAME --url URL")

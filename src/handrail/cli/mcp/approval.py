@@ -24,16 +24,16 @@ from handrail.mcp.values import HttpEndpoint, RemoteTool
 
 @cli_command("approve", "handrail mcp approve time", "handrail mcp approve --all", "handrail mcp approve time --yes")
 @click.argument("names", nargs=-1, metavar="NAME…", shell_complete=complete_servers)
-@click.option("--all", "every", is_flag=True, help="Every server of the configuration that is switched on.")
-@click.option("--yes", is_flag=True, help="Without being asked.")
-@click.option("--no-connect", is_flag=True, help="Do not connect to look at the tools.")
+@click.option("--all", "every", is_flag=True, help="Approve every enabled server of the configuration.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--no-connect", is_flag=True, help="Do not connect to list the tools.")
 @configured
 def approve(setup: CliSetup, names: tuple[str, ...], every: bool, yes: bool, no_connect: bool) -> None:
-    """Look at exactly what each server NAME would run, let it, and take its tools as they are now.
+    """Review exactly what each server NAME would run, approve it, and accept its current tools.
 
-    The word is for this command with these arguments and names of variables, or this address with these headers, in
-    this configuration file. It is asked for again when they change. A tool whose words or schema change later is held
-    back until you approve once more; what is different is shown. The exit code is 1 where a server cannot be started.
+    The approval covers this command with these arguments and names of variables, or this address with these headers, in
+    this configuration file. If they change, you are asked again. A tool whose description or schema changes later is
+    withheld until you approve it again; the difference is shown. The exit code is 1 if a server cannot be started.
     """
     chosen = tuple(name for name, each in setup.config.mcp.items() if each.enabled) if every else names
     if not chosen:
@@ -116,9 +116,9 @@ def _said(setup: CliSetup, name: str, tools: Mapping[str, RemoteTool] | None) ->
 @click.argument("name", shell_complete=complete_servers)
 @with_unapproved_configuration
 def revoke(setup: CliSetup, name: str) -> None:
-    """Take back the approval of the server of this NAME, and forget its tools and its sign-in.
+    """Revoke the approval of the server NAME, and delete its list of tools and its sign-in.
 
-    Programs that have it in use go on with it until they end.
+    Programs that are using the server continue to use it until they end.
     """
     person = terminal_person(ask=False)
     was = person.approvals.revoke(file_of(setup.config), name)
@@ -142,12 +142,12 @@ def _sign_out(setup: CliSetup, name: str) -> bool:
 
 @cli_command("login", "handrail mcp login github", "handrail mcp login github --browser")
 @click.argument("name", shell_complete=complete_servers)
-@click.option("--browser", is_flag=True, help="Open the address in your browser too.")
+@click.option("--browser", is_flag=True, help="Also open the address in your browser.")
 @configured
 def login(setup: CliSetup, name: str, browser: bool) -> None:
-    """Sign in to the server of this NAME: open the address that is shown, and come back.
+    """Sign in to the server NAME: open the address that is shown, and come back.
 
-    What it gives is kept in your state folder, readable by you alone, and renewed by itself.
+    The sign-in is kept in your state folder, readable only by you, and is renewed automatically.
     """
     settings = servers_by_name(setup.config, name)
     if not isinstance(settings.endpoint, HttpEndpoint) or settings.endpoint.oauth is None:

@@ -28,23 +28,23 @@ from handrail.core.errors import UsageError
 )
 @click.argument("source", metavar="FILE|claude|claude-desktop|cursor|vscode|codex")
 @click.option("--only", multiple=True, metavar="NAME", help="Only this server; can be given several times.")
-@click.option("--dry-run", is_flag=True, help="Only show what would be written.")
-@click.option("--replace", is_flag=True, help="Also put handrail into their place in that program's file.")
-@click.option("--undo", is_flag=True, help="Take the last --replace back: that program's file is as it was.")
-@click.option("--yes", is_flag=True, help="With --replace: without being asked.")
+@click.option("--dry-run", is_flag=True, help="Only show what would change.")
+@click.option("--replace", is_flag=True, help="Also replace them with handrail in the file of that program.")
+@click.option("--undo", is_flag=True, help="Undo the last --replace: restore the file of that program.")
+@click.option("--yes", is_flag=True, help="With --replace: do not ask.")
 @with_unapproved_configuration
 def command(
     setup: CliSetup, source: str, only: tuple[str, ...], dry_run: bool, replace: bool, undo: bool, yes: bool
 ) -> None:
-    """Take over the MCP servers that a FILE of another program describes, or that program's own file.
+    """Import the MCP servers of another program, from its own file or from a FILE.
 
-    They are added to handrail.toml; nothing that is there changes, and nothing is started. Secrets are not copied:
-    you are told which environment variables to set instead.
+    The servers are added to handrail.toml; existing entries do not change, and nothing is started. Secrets are not
+    copied: you are told which environment variables to set instead.
 
-    With --replace, handrail stands between that program and its servers: its file is left with one entry in their
-    place, which starts handrail; all else in it stays as it is written. You are shown what each server runs and asked
-    once, which approves them. Secrets move to your state folder, into a file that only you can read. What cannot be
-    taken over stays where it is. --undo gives the file back.
+    With --replace, handrail stands between that program and its servers: in the file of the program, one entry that
+    starts handrail replaces theirs; the rest of the file does not change. You see what each server runs and are asked
+    once, which approves them. Secrets move to your state folder, into a file that only you can read. A server that
+    cannot be imported stays where it is. --undo restores the file.
     """
     if replace and undo:
         raise UsageError("--replace and --undo are opposites; take one")

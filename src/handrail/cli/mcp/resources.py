@@ -28,10 +28,15 @@ Servers = Mapping[str, McpEnsemble]
 
 @cli_command("read", "handrail mcp read file:///notes.md", "handrail mcp read demo://picture --server demo > x.png")
 @click.argument("uri")
-@click.option("--server", metavar="NAME", shell_complete=complete_servers, help="Whose it is. Default: all are asked.")
+@click.option(
+    "--server",
+    metavar="NAME",
+    shell_complete=complete_servers,
+    help="The server that has it. Default: ask all servers.",
+)
 @configured
 def read(setup: CliSetup, uri: str, server: str | None) -> None:
-    """Read the resource at this URI, of whichever server has it."""
+    """Read the resource at this URI from the server that has it."""
     for body in asyncio.run(_asking(setup, server, lambda servers: read_anywhere(servers, uri))):
         if setup.view.as_json:
             data = None if body.data is None else base64.b64encode(body.data).decode()
@@ -58,10 +63,15 @@ async def _asking(setup: CliSetup, server: str | None, ask: Callable[[Servers], 
 @cli_command("prompt", "handrail mcp prompt review path=src/app.py", "handrail mcp prompt review --server code --json")
 @click.argument("name")
 @click.argument("arguments", nargs=-1, metavar="[KEY=VALUE]…")
-@click.option("--server", metavar="NAME", shell_complete=complete_servers, help="Whose it is. Default: all are asked.")
+@click.option(
+    "--server",
+    metavar="NAME",
+    shell_complete=complete_servers,
+    help="The server that has it. Default: ask all servers.",
+)
 @configured
 def prompt(setup: CliSetup, name: str, arguments: tuple[str, ...], server: str | None) -> None:
-    """Show the messages of the prompt of this NAME, filled in with these arguments."""
+    """Show the messages of the prompt NAME with these arguments filled in."""
     given = parse_prompt_arguments(arguments)
     for message in asyncio.run(_asking(setup, server, lambda servers: prompt_anywhere(servers, name, given))):
         if setup.view.as_json:

@@ -35,21 +35,23 @@ if TYPE_CHECKING:
     "handrail mcp serve --converse --tools tools.py",
     "handrail mcp serve --offer search      find_tools and call_tool in place of hundreds",
 )
-@click.option("--stdio", is_flag=True, help="Over standard input and output, for a client that starts it. The default.")
+@click.option("--stdio", is_flag=True, help="Use stdin and stdout, for a client that starts this command. The default.")
 @click.option(
     "--http",
     metavar="[HOST:PORT]",
     is_flag=False,
     flag_value="127.0.0.1:0",
-    help="Over streamable HTTP, at this address.",
+    help="Use streamable HTTP at this address.",
 )
 @click.option(
     "--offer",
     type=click.Choice(["all", "search"]),
-    help="All tools, or find_tools and call_tool in their place, for a client of many. Default: [serve] offer, or all.",
+    help="Offer all tools, or only find_tools and call_tool, for large catalogues. Default: [serve] offer, or all.",
 )
-@click.option("--converse/--no-converse", default=None, help="Whether the model itself is served as a tool.")
-@click.option("--token", metavar="env:NAME", help="The variable with the token that HTTP callers must bring.")
+@click.option("--converse/--no-converse", default=None, help="Also serve the model itself as a tool.")
+@click.option(
+    "--token", metavar="env:NAME", help="The environment variable with the token that HTTP callers must send."
+)
 @rule_option("allow io:read_*")
 @with_tools
 @configured
@@ -65,10 +67,10 @@ def command(
 ) -> None:
     """Serve the tools of this configuration to any MCP client: an editor, a desktop assistant, another handrail.
 
-    Calls are checked, confirmed and recorded as ever; who must confirm is asked in the client. [serve] says what else
-    there is: conversations, proofs, corpora, prompts, and `converse`, the model with its tools as one tool. Over HTTP
-    only this machine can reach it, unless HOST says otherwise and a token is set. Started by hand without --http, it
-    says what to write into a client's own file.
+    Calls are checked, approved and recorded as everywhere; the client asks the person who approves. [serve] adds more:
+    conversations, proofs, corpora, prompts, and `converse`, the model with its tools as one tool. Over HTTP only this
+    machine can connect, unless HOST says otherwise and a token is set. If you start it in a terminal without --http, it
+    prints what to write into the file of a client.
     """
     if stdio and http is not None:
         raise UsageError("--stdio and --http are two ways to serve; take one")

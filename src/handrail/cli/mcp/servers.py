@@ -30,12 +30,12 @@ _NONE = "There are no servers; write [mcp.NAME] into handrail.toml, or take some
 
 
 @cli_command("list", "handrail mcp list", "handrail mcp list --no-connect", "handrail mcp list --json | jq .state")
-@click.option("--no-connect", is_flag=True, help="Do not connect to those that are approved.")
+@click.option("--no-connect", is_flag=True, help="Do not connect to approved servers.")
 @configured
 def list_servers(setup: CliSetup, no_connect: bool) -> None:
-    """List the servers of the configuration: whether they may be used, whether they answer, what they offer.
+    """List the configured servers: whether they are approved, whether they answer, and what they offer.
 
-    The exit code is 1 where one of them is lost.
+    The exit code is 1 if a server does not answer.
     """
     if not setup.config.mcp:
         tell(_NONE)
@@ -100,7 +100,7 @@ def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
 @click.argument("name", shell_complete=complete_servers)
 @configured
 def show(setup: CliSetup, name: str) -> None:
-    """Connect to the server of this NAME and show what it is, what it offers, what is held back and why."""
+    """Connect to the server NAME and show what it is, what it offers, and what is withheld and why."""
     told = asyncio.run(_told(setup, name))
     if setup.view.wrote_json(told):
         return

@@ -43,14 +43,13 @@ _WORKS = ("ready", "approved", "off")
 @cli_command(
     "status", "handrail mcp status", "handrail mcp status --no-connect", "handrail mcp status --json | jq .state"
 )
-@click.option("--no-connect", is_flag=True, help="Do not connect to those that are approved.")
+@click.option("--no-connect", is_flag=True, help="Do not connect to approved servers.")
 @with_unapproved_configuration
 def command(setup: CliSetup, no_connect: bool) -> None:
-    """Say for every MCP client here which servers it uses, and whether handrail stands before them.
+    """Show which servers each MCP client on this machine uses, and whether handrail stands in front of them.
 
-    Servers behind handrail are connected to if they are approved. Of the others nothing is started: it is only looked
-    whether their programs are there. The exit code is 1 where a server behind handrail is not approved or cannot be
-    started.
+    The command connects to servers behind handrail that are approved. It does not start other servers; it only checks
+    whether their programs exist. The exit code is 1 if a server behind handrail is not approved or cannot be started.
     """
     rows = asyncio.run(_rows(setup, terminal_person(ask=False), not no_connect))
     if not rows and not setup.view.as_json:

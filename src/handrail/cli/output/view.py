@@ -117,9 +117,7 @@ def with_common_options(function: Callable[..., None]) -> Callable[..., None]:
 
 
 _OPTIONS = (
-    click.option(
-        "--journal", type=JOURNAL_PLACE, metavar="PATH", help="The record of what ran: a file, or postgresql://…"
-    ),
+    click.option("--journal", type=JOURNAL_PLACE, metavar="PATH", help="The journal: a file, or postgresql://…"),
     click.option("--json", "as_json", is_flag=True, help="Answer in JSON."),
     click.option("--utc", is_flag=True, help="Show times in UTC instead of the local zone."),
 )

@@ -41,14 +41,14 @@ _SHARES = ("well_formed", "right_tool", "right_arguments", "no_tool")
 )
 @click.argument("models", nargs=-1)
 @click.option("--kind", "kinds", type=click.Choice(get_args(Kind)), multiple=True, help="Only cases of this kind.")
-@click.option("--failures", is_flag=True, help="Also say what went wrong in which case.")
+@click.option("--failures", is_flag=True, help="Also show what went wrong in each failed case.")
 @configured
 def command(setup: CliSetup, models: tuple[str, ...], kinds: tuple[str, ...], failures: bool) -> None:
     """Put the same tool prompts to every model, and compare.
 
-    Forty cases: choosing a tool, its arguments, needing none, several at once, going on after an error. The tools do
-    nothing. A call is well formed if it names a tool that was offered and its arguments are JSON that fits the schema,
-    judged by the validator that every call goes through. Without MODELS, all that are configured.
+    There are forty cases: choosing a tool, its arguments, needing no tool, several calls at once, continuing after an
+    error. The tools do nothing. A call is well formed if it names a tool that was offered and its arguments are JSON
+    that fits the schema, as the usual validator decides. Without MODELS, all configured models are tried.
     """
     suite = _some(load_suite(), kinds)
     scores = [_score(setup, name, suite) for name in models or model_names(setup.config)]

@@ -23,10 +23,10 @@ from handrail.journal.reader import JournalRow
 @cli_command("checkpoint", "handrail proof checkpoint > journal.note", "handrail proof verify --against journal.note")
 @with_common_options
 def checkpoint(view: CommandView) -> None:
-    """Print the latest signed checkpoint: what to keep elsewhere.
+    """Print the latest signed checkpoint. Keep it somewhere else.
 
-    It fixes how many entries there are and what they say. Whoever changes the journal later,
-    even with its key, cannot make it agree with a copy that is kept out of reach.
+    It fixes how many entries there are and what they say. If somebody changes the journal later, even with its key, it
+    no longer matches the checkpoint.
     """
     with view.reader() as reader:
         signed, size, key = reader.checkpoints(), reader.size(), reader.verifier_key
@@ -56,13 +56,13 @@ def checkpoint(view: CommandView) -> None:
     "prove", "handrail proof prove call_4f -o receipt.json", "handrail proof prove call_4f | jq -r .checkpoint"
 )
 @click.argument("call", shell_complete=calls)
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the receipt there.")
-@click.option("--run", shell_complete=runs, metavar="RUN", help="The run, if several have a call of this id.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the receipt to this file.")
+@click.option("--run", shell_complete=runs, metavar="RUN", help="The run, if several runs have a call with this id.")
 @with_common_options
 def prove_call(view: CommandView, call: str, output: Path | None, run: str | None) -> None:
-    """Make the receipt of one CALL: its answer, and the proof that the signed journal holds it.
+    """Write the receipt of one CALL: its result, and the proof that the signed journal contains it.
 
-    A receipt has the result that was recorded, unless it was erased, and can be checked without the journal.
+    A receipt has the recorded result unless it was erased, and can be checked without the journal.
     """
     with view.reader() as reader:
         run = None if run is None else resolve_id(run, (each.run for each in reader.runs()), "run")
@@ -105,10 +105,9 @@ def _write(path: Path, receipt: str) -> None:
 @click.argument("folder", required=False, type=click.Path(path_type=Path))
 @with_common_options
 def export(view: CommandView, run: str, folder: Path | None) -> None:
-    """Write a RUN as a proof bundle to a new FOLDER, by default one named after the run.
+    """Export a RUN as a proof bundle to a new FOLDER, by default one named after the run.
 
-    The bundle has a verifier of its own that needs only Python. Nothing is left out: it holds
-    arguments and results that were not erased.
+    The bundle includes a verifier that needs only Python. It contains all arguments and results that were not erased.
     """
     with view.reader() as reader:
         run = resolve_id(run, (each.run for each in reader.runs()), "run")

@@ -34,10 +34,10 @@ from handrail.journal.reader import JournalReader, JournalRow, erase
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @with_common_options
 def erase_bodies(view: CommandView, run: str | None, call: str | None, before: str | None, yes: bool) -> None:
-    """Erase arguments and results: of a RUN, of one call, from before a date, or of what fits all three.
+    """Erase arguments and results: of a RUN, of one call, from before a date, or of what matches all three.
 
-    That something was called, when and how it ended stays in the journal, and every proof stays valid.
-    Copies of the journal and bundles that were exported are not touched.
+    The journal still shows that something was called, when, and how it ended, and every proof stays valid. Copies of
+    the journal and exported bundles are not changed.
     """
     if run is None and call is None and before is None:
         raise click.UsageError("Say what to erase: RUN, --call or --before.")
@@ -93,10 +93,10 @@ def _milliseconds(date: str, utc: bool) -> int:
 @click.argument("file", type=click.Path(path_type=Path))
 @with_common_options
 def backup(view: CommandView, file: Path) -> None:
-    """Copy the journal as it stands into a new file.
+    """Copy the journal as it is now into a new file.
 
-    A plain copy of a journal that is in use lacks what stands in the log beside it. This copy needs no other file, and
-    can be verified on read-only media. The key is not copied; keep it apart.
+    A plain copy of a journal in use lacks what is in its write-ahead log. This copy needs no other file and can be
+    verified on read-only media. The key is not copied; keep it separately.
     """
     path = file_of(view.path, "handrail proof backup")
     count = back_up(path, file)
@@ -111,8 +111,8 @@ def backup(view: CommandView, file: Path) -> None:
 def new(view: CommandView) -> None:
     """Begin a new journal where the old one was lost.
 
-    Nothing is deleted: the old key, and whatever else is left, is moved aside, and the new journal has a new key. Runs
-    of the lost journal cannot be taken up any more, and what they did may be done again if somebody asks for it again.
+    Nothing is deleted: the old key and other remains are moved aside, and the new journal has a new key. Runs of the
+    lost journal can no longer be resumed, and their effects may be repeated if somebody asks for them again.
     """
     named = view.named or configured_journal(view.config, Path.cwd()) or Path.cwd() / DEFAULT
     path = file_of(named, "handrail proof new")

@@ -44,13 +44,15 @@ _RUNS = columns(
     "handrail proof list --last 5 --utc",
     "handrail proof list --json | jq 'select(.in_doubt > 0)'",
 )
-@click.option("--last", type=click.IntRange(min=1), metavar="N", help="Only the N runs that began last.")
-@click.option("--all", "whole", is_flag=True, help="Also the runs that other runs began, as those of handrail rlm do.")
+@click.option("--last", type=click.IntRange(min=1), metavar="N", help="Only the N latest runs.")
+@click.option(
+    "--all", "whole", is_flag=True, help="Include runs that other runs began, such as the sub-queries of handrail rlm."
+)
 @with_common_options
 def list_runs(view: CommandView, last: int | None, whole: bool) -> None:
-    """List the runs: when they began, what came of their calls, what waits.
+    """List the runs: when they began, how their calls ended, and what is waiting.
 
-    A run is `open` until its program says that it ended: it may be at work now, or have been cut off.
+    A run is `open` until its program says that it ended: it may still be running, or it was interrupted.
     """
     with view.reader() as reader:
         every = reader.runs()
@@ -99,18 +101,18 @@ _CALLS = columns(
 )
 @click.argument("run", shell_complete=complete.runs)
 @click.argument("call", required=False, shell_complete=complete.calls)
-@click.option("--full", is_flag=True, help="Every entry, with arguments and results as they were recorded.")
+@click.option("--full", is_flag=True, help="Show every entry, with the recorded arguments and results.")
 @click.option(
     "--exact",
     is_flag=True,
-    help="Arguments exactly as they were, also what looks like a secret. Needs the journal's key.",
+    help="Show the exact arguments, including text that looks like a secret. Needs the key of the journal.",
 )
 @with_common_options
 def show(view: CommandView, run: str, call: str | None, full: bool, exact: bool) -> None:
     """Show a run as a timeline, or one CALL of it in detail.
 
-    What looks like a secret is masked. Of the arguments that a person decided about and of those that ran, the journal
-    also has the exact ones, encrypted; --exact shows them. Fields that are declared as secret are in no record.
+    Text that looks like a secret is masked. The journal also has the exact arguments that a person decided about and
+    that ran, encrypted; --exact shows them. Fields that a tool declares as secret are never recorded.
     """
     with view.reader() as reader:
         runs = {each.run: each for each in reader.runs()}
@@ -237,9 +239,9 @@ _MODELS = columns("model", "replies", "failed", "errors", right=("replies", "fai
 @click.option("--all", "everything", is_flag=True, help="Of the whole journal.")
 @with_common_options
 def stats(view: CommandView, run: str | None, everything: bool) -> None:
-    """Show per tool how often it was offered, picked and failed, and how long it took; then the same of models.
+    """Show for each tool how often it was offered, called and failed, and how long it took; then the same for models.
 
-    Counted are the last 10,000 entries, unless you ask for a run or for all.
+    The last 10,000 entries are counted, unless you ask for one run or for all.
     """
     with view.reader() as reader:
         if run is not None:

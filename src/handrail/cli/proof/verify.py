@@ -32,15 +32,15 @@ _SHOWN = 50
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     multiple=True,
     metavar="NOTE_FILE",
-    help="A checkpoint of this journal that was kept elsewhere; can be given several times.",
+    help="A checkpoint of this journal that you kept elsewhere; can be given several times.",
 )
 @click.option("--key", metavar="VKEY", help="The verifier key that you trust: name+id+base64.")
 @with_common_options
 def command(view: CommandView, notes: tuple[Path, ...], key: str | None) -> None:
-    """Check every entry, every body and every checkpoint, and say what that proves.
+    """Check every entry, body and checkpoint, and say what that proves.
 
-    It also reports every side effect that ran after a person had denied it. Exit code 0 means that no problem was
-    found, 1 that there is one.
+    It also reports every side effect that ran although a person had denied it. The exit code is 0 if no problem was
+    found, otherwise 1.
     """
     verifiers = None if key is None else [Verifier.parse(key)]
     known = [_read(path) for path in notes]

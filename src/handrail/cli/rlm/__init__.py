@@ -9,7 +9,7 @@ from handrail.cli.lazy_groups import lazy_group
     "rlm",
     {
         "ask": ("rlm.ask", "Ask a question over files of any size."),
-        "resume": ("rlm.ask:resume", "Go on with a question that was cut off."),
+        "resume": ("rlm.ask:resume", "Continue a question that was interrupted."),
         "report": ("rlm.report", "Write a run as a page to look at and to show."),
     },
     "handrail rlm ask --context book.txt 'Who wrote the letter?'",
@@ -17,8 +17,8 @@ from handrail.cli.lazy_groups import lazy_group
     "handrail rlm report run_0193 -o run.html",
 )
 def command() -> None:
-    """Ask questions over contexts that no window holds.
+    """Ask questions about contexts larger than any context window.
 
     A model writes Python that reads the context, asks other models and calls tools. The code runs in a sandbox, every
-    turn is in the journal, and a run that is cut off can be taken up.
+    turn is in the journal, and an interrupted run can be resumed.
     """

@@ -52,15 +52,15 @@ def with_context(says: str) -> Callable[[Callable[..., None]], Callable[..., Non
 @with_context("A file or a directory, read only where code asks for it; - is stdin; can be given several times.")
 @exploring
 def command(setup: CliSetup, exploring: RlmOptions, question: tuple[str, ...], contexts: tuple[Path, ...]) -> None:
-    """Ask a question over files of any size.
+    """Ask a question about files of any size.
 
-    A model writes Python that reads the context and asks other models; you see which turn it is at, how many
-    queries are in flight, and what was spent. The answer goes to stdout. Without --context, what is piped in is the
-    context. Before the code changes something by a tool you are asked on a terminal; elsewhere the run waits there, and
-    one line says how to allow it. A limit that ends the run leaves the best answer so far, and exit code 1.
+    A model writes Python that reads the context and asks other models. You see the current turn, the queries in flight
+    and the cost. The answer goes to stdout. Without --context, stdin is the context. Before the code changes something
+    with a tool, you are asked on a terminal; without a terminal the run waits, and one line says how to allow the call.
+    If a limit ends the run, you get the best answer so far and exit code 1.
 
-    The embedded model is too small to write code: there a fixed program counts and searches lines by the words of the
-    QUESTION, and the answer cites them. Of what the model says, only what those lines say is shown.
+    The embedded model is too small to write code. With it, a fixed program counts and searches lines by the words of
+    the QUESTION, and the answer cites them. Of what the model says, only what those lines say is shown.
     """
     if not contexts and sys.stdin.isatty():
         raise UsageError("there is no context; name files with --context, or pipe a text in")
@@ -77,11 +77,11 @@ def command(setup: CliSetup, exploring: RlmOptions, question: tuple[str, ...], c
 @with_context("The same files and directories as before; - is stdin; can be given several times.")
 @exploring
 def resume(setup: CliSetup, exploring: RlmOptions, run: str, contexts: tuple[Path, ...]) -> None:
-    """Go on with a question that was cut off, or that waited for a person.
+    """Continue a question that was interrupted or that waited for approval.
 
-    Nothing that was asked or called before is asked or called again. Give the same context, models, tools and
-    environment as before; the limits may be others, and count what was spent before. A call that has been allowed in
-    the meantime runs now. A RUN that has its answer gives it again, and needs no context for that.
+    No query and no call is repeated. Give the same context, models, tools and environment as before. Limits may differ;
+    they include what was spent before. A call that was approved in the meantime runs now. A RUN that has an answer
+    prints it again, and needs no context for that.
     """
     run, events = read_run_record(setup.view, run)
     if not is_rlm_run(run, events):

@@ -63,23 +63,33 @@ _OPTIONS = (
         multiple=True,
         metavar="MODEL",
         shell_complete=complete_models,
-        help="Whom the code asks; can be given several times. Default: sub_models, or the model that writes it.",
+        help="A model that the code may ask; can be given several times. Default: sub_models, or the code's own model.",
     ),
-    click.option("--environment", type=click.Choice(get_args(Kind)), help="Where the code runs. Default: monty."),
-    click.option("--max-depth", type=click.IntRange(1), metavar="N", help="How deep rlm_query goes. Default: 1."),
-    click.option("--max-iterations", type=click.IntRange(1), metavar="N", help="Turns of the model. Default: 30."),
-    click.option("--max-budget", type=_POSITIVE, metavar="USD", help="US dollars for everything together."),
-    click.option("--max-tokens", type=click.IntRange(1), metavar="N", help="Tokens for everything together."),
-    click.option("--max-timeout", type=_POSITIVE, metavar="SECONDS", help="Seconds for everything together."),
-    click.option("--log", type=click.Path(path_type=Path), metavar="DIR", help="Write a trajectory (JSONL) there."),
-    click.option("--report", type=click.Path(path_type=Path), metavar="FILE", help="Write the run as a page there."),
+    click.option(
+        "--environment", type=click.Choice(get_args(Kind)), help="The sandbox in which the code runs. Default: monty."
+    ),
+    click.option(
+        "--max-depth", type=click.IntRange(1), metavar="N", help="The maximum depth of rlm_query. Default: 1."
+    ),
+    click.option(
+        "--max-iterations", type=click.IntRange(1), metavar="N", help="The maximum number of turns. Default: 30."
+    ),
+    click.option("--max-budget", type=_POSITIVE, metavar="USD", help="The total budget in US dollars."),
+    click.option("--max-tokens", type=click.IntRange(1), metavar="N", help="The total budget in tokens."),
+    click.option("--max-timeout", type=_POSITIVE, metavar="SECONDS", help="The total time in seconds."),
+    click.option(
+        "--log", type=click.Path(path_type=Path), metavar="DIR", help="Write a trajectory (JSONL) to this file."
+    ),
+    click.option(
+        "--report", type=click.Path(path_type=Path), metavar="FILE", help="Write the run as a web page to this file."
+    ),
     click.option("--code", is_flag=True, help="Show the code as it runs."),
     click.option(
         "--tools",
         multiple=True,
         metavar="WHERE",
-        help="FILE.py, FILE.toml, MODULE or MODULE:NAME: what the code may call beside models; can be given several"
-        " times. Those of handrail.toml are not there by themselves.",
+        help="FILE.py, FILE.toml, MODULE or MODULE:NAME: tools that the code may call; can be given several times. The"
+        " tools of handrail.toml are not included.",
     ),
 )
 

@@ -26,10 +26,10 @@ from handrail.rlm.report import ReportProof, from_journal, from_trajectory, rend
     "handrail rlm report logs/rlm_2026-11-15_12-00-00_1a2b3c4d.jsonl -o run.html",
 )
 @click.argument("run", shell_complete=complete.runs)
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the page there.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the page to this file.")
 @with_common_options
 def command(view: CommandView, run: str, output: Path | None) -> None:
-    """Write a run as a page to look at and to show.
+    """Write a run as a web page.
 
     RUN is a run of the journal, which is verified first, or a trajectory that handrail or rlms wrote. The page is one
     file without scripts: turns, code, output, queries, tokens, cost and time.

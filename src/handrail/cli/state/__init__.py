@@ -8,12 +8,12 @@ from handrail.cli.lazy_groups import lazy_group
 @lazy_group(
     "state",
     {
-        "backup": ("state.backups:backup", "Put the state into one file, while the node works."),
-        "verify": ("state.backups:verify", "See that a backup is whole and what was put in."),
-        "restore": ("state.backups:restore", "Have the state of a backup in an empty place."),
+        "backup": ("state.backups:backup", "Back up the state to one file while the node runs."),
+        "verify": ("state.backups:verify", "Verify that a backup is complete and unchanged."),
+        "restore": ("state.backups:restore", "Restore a backup into an empty place."),
         "migrate": ("state.migrate:migrate", "Move a node between files and PostgreSQL."),
         "erase": ("state.erase:erase", "Erase a run or a person everywhere, and say what stays."),
-        "compact": ("state.compact:compact", "Give back the space of what was erased."),
+        "compact": ("state.compact:compact", "Free the disk space of erased data."),
     },
     "handrail state backup /backups/node-2026-11-18.tar",
     "handrail state verify /backups/node-2026-11-18.tar",
@@ -21,9 +21,9 @@ from handrail.cli.lazy_groups import lazy_group
     "handrail state migrate .handrail postgresql://handrail@db/handrail",
 )
 def command() -> None:
-    """Back up what this node must not lose, and move it to PostgreSQL.
+    """Back up, restore and move the state of this node.
 
-    That is its key, tokens, conversations, events, blobs and record. It is in files beside the journal, or, with
-    [state] url or HANDRAIL_STATE, in a PostgreSQL database that several replicas share. A backup is the same file in
-    either case and is restored into either.
+    The state is its key, tokens, conversations, events, blobs and record. It is in files beside the journal or, with
+    [state] url or HANDRAIL_STATE, in a PostgreSQL database that several replicas share. A backup has the same format in
+    both cases and can be restored into either.
     """

@@ -26,11 +26,11 @@ KINDS = {"tokens": "token", "conversations": "conversation", "events": "event", 
 @click.argument("file", type=click.Path(path_type=Path))
 @configured
 def backup(setup: CliSetup, file: Path) -> None:
-    """Put the state of this node into FILE, which must not exist. The node may go on working meanwhile.
+    """Write the state of this node to FILE, which must not exist. The node can keep running.
 
-    Keys are in it: who has the file can sign as this node, so only you can read it; keep it as you keep passwords. What
-    a person approved on this machine is not in it, nor a key that [node] identity names elsewhere. Verify it, and try
-    a restore, before you rely on it.
+    The backup contains keys: whoever has the file can sign as this node. Only you can read it; keep it as you keep
+    passwords. It does not contain approvals that were given on this machine, nor a key that [node] identity names
+    elsewhere. Verify the backup, and try a restore, before you rely on it.
     """
     with opened_state(setup.config, setup.journal) as state:
         made = write_backup(state, setup.journal, file, services=setup.config.services.folder)
@@ -44,9 +44,10 @@ def backup(setup: CliSetup, file: Path) -> None:
 @click.argument("file", type=click.Path(path_type=Path))
 @with_common_options
 def verify(view: CommandView, file: Path) -> None:
-    """See that the backup in FILE is whole: its files by their digests, every table, conversation, blob and proof.
+    """Verify the backup in FILE: its files by their digests, and every table, conversation, blob and proof.
 
-    It needs nothing of the node, so run it where backups are kept. The exit code is 0 if all is well, and 1 if not.
+    It needs no access to the node, so run it where you keep backups. The exit code is 0 if the backup is complete and
+    unchanged, otherwise 1.
     """
     made, problems = verify_backup(file)
     if not view.wrote_json({**_told(made, file), "problems": list(problems)}):
@@ -68,11 +69,11 @@ def verify(view: CommandView, file: Path) -> None:
 @click.option("--to", "target", required=True, metavar="PLACE", help="A folder, or the URL of a PostgreSQL database.")
 @with_common_options
 def restore(view: CommandView, file: Path, target: str) -> None:
-    """Have the state of the backup FILE in an empty place: the folder of a journal, or a database.
+    """Restore the backup FILE into an empty place: the folder of a journal, or a database.
 
-    Nothing is ever replaced: a place that has a state is refused. The node that was backed up must not go on beside the
-    restored one, since both would sign as the same node. Effects of after the backup are not in its record: look what
-    was done since before you repeat anything.
+    Nothing is overwritten: a place that already has a state is refused. Stop the node that was backed up, since both
+    would sign as the same node. The record lacks effects that came after the backup: check what was done since, before
+    you repeat anything.
     """
     with opened_place(target) as place:
         made = restore_backup(file, place)

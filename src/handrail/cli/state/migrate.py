@@ -26,13 +26,12 @@ from handrail.state.database import StateDatabase
 @click.argument("target")
 @with_common_options
 def migrate(view: CommandView, source: str, target: str) -> None:
-    """Copy the state in SOURCE into TARGET, which must have none: the folder of a journal, or a PostgreSQL URL.
+    """Copy the state in SOURCE into TARGET, which must be empty: the folder of a journal, or a PostgreSQL URL.
 
-    Stop the node first: what it keeps after this began stays where it was. Nothing in SOURCE is changed but the format
-    of its files, if they are of an earlier handrail. Then set [state] url, or HANDRAIL_STATE, to the new place, or
-    remove it to go back to files; the node has the same key, tokens, conversations and record, and
-    every proof stays good. Documents of `rag` are
-    ingested again.
+    Stop the node first: what it stores after the copy has begun stays in SOURCE. Nothing in SOURCE changes, except the
+    format of files that an earlier version wrote. Then set [state] url, or HANDRAIL_STATE, to the new place, or remove
+    it to return to files. The node has the same key, tokens, conversations and record, and every proof stays valid.
+    Documents of `rag` are indexed again.
     """
     if source == target:
         raise UsageError("SOURCE and TARGET are the same place")

@@ -9,9 +9,9 @@ from handrail.cli.lazy_groups import lazy_group
     "token",
     {
         "issue": ("token.commands:issue_token", "Issue a token, or pass on a part of one."),
-        "show": ("token.commands:show", "Show what a token is for, and whether it is good here."),
+        "show": ("token.commands:show", "Show what a token allows, and whether it is valid here."),
         "list": ("token.commands:list_tokens", "List the tokens that this node issued."),
-        "revoke": ("token.commands:revoke", "Let a token be good no more."),
+        "revoke": ("token.commands:revoke", "Revoke a token."),
     },
     "handrail token issue --can 'rag.*@1.*' --param corpus=docs > reader.token",
     "handrail token issue --from reader.token --ttl 10m --calls 5 > short.token",
@@ -19,9 +19,9 @@ from handrail.cli.lazy_groups import lazy_group
     "handrail token revoke 01HF7YAT",
 )
 def command() -> None:
-    """Tokens: what others may call here, and how often.
+    """Issue, inspect and revoke tokens.
 
-    Who has one may call what it says, as often as it says, until it ends. This node issues them with its own key, and
-    remembers them in .handrail/tokens.db beside the journal; the tokens themselves are kept nowhere. A part of a token
-    can be passed on, never more of it.
+    A token lets its holder call the listed capabilities, up to its limits, until it expires. This node issues tokens
+    with its own key, and records them in .handrail/tokens.db beside the journal, but never stores the tokens
+    themselves. A holder can pass on a part of a token, never more than it allows.
     """

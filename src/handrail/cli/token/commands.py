@@ -37,25 +37,39 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
     "handrail token issue --from friend.token --can 'llm.chat@2.*' --calls 100 > short.token",
 )
 @click.option(
-    "--can", "patterns", multiple=True, metavar="PATTERN", help="What may be called, as rag.query@1.0; several times."
+    "--can",
+    "patterns",
+    multiple=True,
+    metavar="PATTERN",
+    help="What the token allows, such as rag.query@1.0; can be given several times.",
 )
 @click.option(
     "--param",
     "params",
     multiple=True,
     metavar="NAME=VALUE,…",
-    help="Every call must say NAME, and one of these. rag.*:NAME asks that of those capabilities only.",
+    help="Every call must have NAME with one of these values. rag.*:NAME applies to those capabilities only.",
 )
 @click.option(
-    "--for", "subject", default=ANYBODY, metavar="NODE", help="The only node that may use it. Default: whoever has it."
+    "--for",
+    "subject",
+    default=ANYBODY,
+    metavar="NODE",
+    help="The only node that may use the token. Default: any holder.",
 )
-@click.option("--ttl", metavar="TIME", help="How long it is good: 90s, 10m, 1h, 1d. Default: 1h; at most a day.")
-@click.option("--rate", type=click.IntRange(1), metavar="N", help="Calls in a minute, at most.")
-@click.option("--calls", type=click.IntRange(1), metavar="N", help="Calls in all, at most.")
 @click.option(
-    "--trust", type=click.Choice(["member", "trusted"]), default="member", show_default=True, help="What it lends."
+    "--ttl", metavar="TIME", help="How long the token is valid: 90s, 10m, 1h, 1d. Default: 1h; maximum: one day."
 )
-@click.option("--from", "source", metavar="FILE", help="Pass on a part of the token in this file, or - for the input.")
+@click.option("--rate", type=click.IntRange(1), metavar="N", help="The maximum number of calls per minute.")
+@click.option("--calls", type=click.IntRange(1), metavar="N", help="The maximum number of calls in total.")
+@click.option(
+    "--trust",
+    type=click.Choice(["member", "trusted"]),
+    default="member",
+    show_default=True,
+    help="The trust level of the holder.",
+)
+@click.option("--from", "source", metavar="FILE", help="Pass on a part of the token in this file, or - for stdin.")
 @configured
 def issue_token(
     setup: CliSetup,
@@ -68,11 +82,11 @@ def issue_token(
     trust: str,
     source: str | None,
 ) -> None:
-    """Print a token that may call what --can says: `rag.query@1.0`, `rag.*@1.*`, or `*`.
+    """Issue a token for the capabilities that --can names: `rag.query@1.0`, `rag.*@1.*`, or `*`.
 
-    The token goes to the standard output and nowhere else: whoever reads it can use it, unless it is --for a node. What
-    it is for goes to the standard error. With --from it has the rights of another token, or the part of them that
-    is asked for, and ends with it.
+    The token is written to stdout and nowhere else: whoever reads it can use it, unless it is issued --for one node.
+    What it allows is written to stderr. With --from, the token has the rights of another token, or the part of them
+    that you ask for, and expires with it.
     """
     if not patterns and source is None:
         raise UsageError("say what the token may call: --can 'rag.*@1.*', or --can '*' for everything")
@@ -137,10 +151,10 @@ _STYLES = {"good": "green", "revoked": "red", "ended": "dim"}
 
 
 @cli_command("list", "handrail token list", "handrail token list --json | jq -r .claims.jti")
-@click.option("--all", "every", is_flag=True, help="Also those that have ended, as long as they are remembered.")
+@click.option("--all", "every", is_flag=True, help="Include expired tokens that are still recorded.")
 @configured
 def list_tokens(setup: CliSetup, every: bool) -> None:
-    """List the tokens that this node issued and that have not ended. The tokens themselves are kept nowhere."""
+    """List the tokens that this node issued and that have not expired. The tokens themselves are not stored."""
     now = SystemClock().now() // 1000
     with tokens(setup) as store:
         entries = [entry for entry in store.issued() if every or entry.token.expires_at > now]
@@ -178,9 +192,9 @@ def _row(setup: CliSetup, entry: IssuedToken, id: str, now: int) -> list[str]:
 @click.argument("file")
 @configured
 def show(setup: CliSetup, file: str) -> None:
-    """Show what the token in FILE is for, and whether this node would take it now. `-` reads it from the input.
+    """Show what the token in FILE allows, and whether this node accepts it now. `-` reads it from stdin.
 
-    The exit code is 0 if it is good, and 1 if not.
+    The exit code is 0 if the token is valid, otherwise 1.
     """
     secret = read_token(file)
     token = parse_token(secret)
@@ -239,9 +253,9 @@ def rights_lines(scope: Scope) -> list[str]:
 @click.argument("id")
 @configured
 def revoke(setup: CliSetup, id: str) -> None:
-    """Let the token of this ID be good no more, nor any that was made from it. It holds from the next call on.
+    """Revoke the token with this ID, and every token that was made from it. This applies from the next call on.
 
-    The beginning of an id is enough. The id of a node shuts out that node, and every token that it issued.
+    The beginning of an id is enough. The id of a node blocks that node and every token that it issued.
     """
     with tokens(setup) as store:
         whole = id if NODE_ID.fullmatch(id) else _token_id(store, id)

@@ -8,9 +8,9 @@ from handrail.cli.lazy_groups import lazy_group
 @lazy_group(
     "tools",
     {
-        "list": ("tools.offered:list_tools", "List the tools, and whether they change something."),
-        "show": ("tools.offered:show", "Show one tool: what a model is told, how its calls are treated."),
-        "search": ("tools.offered:search", "Show which tools a turn would offer for some words."),
+        "list": ("tools.offered:list_tools", "List the tools, and whether they have side effects."),
+        "show": ("tools.offered:show", "Show one tool: what a model is told, how its calls are handled."),
+        "search": ("tools.offered:search", "Show which tools a turn would offer for a prompt."),
         "call": ("tools.call", "Call one tool by hand."),
         "check": ("tools.check", "Check files or the whole configuration, without calling anything."),
     },
@@ -20,7 +20,7 @@ from handrail.cli.lazy_groups import lazy_group
     "handrail tools check ensembles/*.toml",
 )
 def command() -> None:
-    """Look at tools, check them, and call them by hand.
+    """Inspect tools, check them, and call them yourself.
 
-    Without --tools, those that handrail.toml configures.
+    Without --tools, these are the tools that handrail.toml configures.
     """

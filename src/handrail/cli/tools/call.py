@@ -35,7 +35,7 @@ from handrail.tools.tool import Tool
     "--run",
     metavar="RUN",
     shell_complete=complete.runs,
-    help="Make the call that waited in this run, now that it is allowed.",
+    help="Make the call that waited in this run, after it was approved.",
 )
 @with_tools
 @with_rule_and_yes
@@ -49,10 +49,11 @@ def command(
     rules: tuple[str, ...],
     yes: bool,
 ) -> None:
-    """Call the tool of this NAME with these arguments; `-` reads them from stdin.
+    """Call the tool NAME with these arguments; `-` reads them from stdin.
 
-    They are checked like a model's. The result goes to stdout; exit code 1 means that there is none. Where nobody can
-    be asked about a side effect, the call waits for handrail confirm, and --run makes it then.
+    The arguments are checked like those of a model. The result goes to stdout; exit code 1 means that there is none. If
+    nobody can be asked about a side effect, the call waits for handrail confirm; repeat it with --run after the
+    approval.
     """
     written = sys.stdin.read() if arguments == "-" else arguments
     chosen = RunOptions(None, tools, rules, yes)

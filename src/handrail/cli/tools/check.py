@@ -23,15 +23,15 @@ _STYLES = {"ok": "green", "wrong": "red", "warn": "yellow"}
     "check", "handrail tools check", "handrail tools check --connect", "handrail tools check ensembles/*.toml tools.py"
 )
 @click.argument("files", nargs=-1)
-@click.option("--connect", is_flag=True, help="Connect to the MCP servers that are approved, and check what they have.")
+@click.option("--connect", is_flag=True, help="Connect to the approved MCP servers, and check their tools.")
 @click.option("--config", type=click.Path(path_type=Path), metavar="PATH", help="The configuration.")
 @with_common_options
 def command(view: CommandView, files: tuple[str, ...], connect: bool, config: Path | None) -> None:
-    """Check every one of these FILES, or the whole configuration, and say what is wrong where.
+    """Check these FILES, or the whole configuration, and report every mistake.
 
-    Keys and values, schemas, functions, names, servers; every mistake, with file, line and key. Python is looked up in
-    its text and never imported, so it is safe to check what you do not trust. Nothing is called, and no server is
-    started without --connect. Exit code 1 means that something is wrong.
+    It checks keys and values, schemas, functions, names and servers, and reports each mistake with its file, line and
+    key. Python files are read as text and never imported, so it is safe to check code that you do not trust. Nothing is
+    called, and no server is started without --connect. The exit code is 1 if something is wrong.
     """
     if files:
         found = [finding for file in files for finding in _checked(file)]

@@ -33,7 +33,7 @@ _NONE = "There are no tools; name some with --tools, or list files under `ensemb
 @with_tools
 @configured
 def list_tools(setup: CliSetup, tools: tuple[str, ...]) -> None:
-    """List the tools: what they are called, whether they change something, what they are for."""
+    """List the tools: their names, whether they have side effects, and what they do."""
     found = offered_tools(setup.config, tools)
     if setup.view.wrote_json(*({**tool.definition.to_dict(), "scoped_name": tool.scoped_name} for tool in found)):
         return
@@ -60,7 +60,7 @@ def short_description(tool: Tool) -> str:
 @with_tools
 @configured
 def show(setup: CliSetup, name: str, tools: tuple[str, ...]) -> None:
-    """Show the tool of this NAME: what a model is told, and how its calls are treated."""
+    """Show the tool NAME: what a model is told, and how its calls are handled."""
     tool = tool_by_name(offered_tools(setup.config, tools), name)
     if setup.view.wrote_json({**tool.definition.to_dict(), "scoped_name": tool.scoped_name}):
         return
@@ -109,17 +109,17 @@ _FOUND = columns("tool", "score", "offered", "by", "description", right=("score"
     "handrail tools search invoice --json | jq -r .name",
 )
 @click.argument("query", nargs=-1, required=True)
-@click.option("--count", type=click.IntRange(1), default=MOST, show_default=True, help="How many tools to show.")
+@click.option("--count", type=click.IntRange(1), default=MOST, show_default=True, help="The number of tools to show.")
 @with_tools
 @with_offer_limit
 @configured
 def search(
     setup: CliSetup, query: tuple[str, ...], count: int, tools: tuple[str, ...], offer_at_most: int | None
 ) -> None:
-    """Search the tools as a turn does that has more of them than it may offer.
+    """Search the tools as a turn does that has more tools than it may offer.
 
-    Shows what would be offered to a model whose user says QUERY, how well each tool fits, and the words it was found
-    by. The model can find the others with find_tools, or by its service's own search.
+    Shows which tools would be offered to a model when the user says QUERY, how well each tool matches, and the matching
+    words. The model can find the other tools with find_tools, or with the search of its service.
     """
     offering = setup.offering(offer_at_most)
     found = offered_tools(setup.config, tools)

@@ -48,14 +48,14 @@ _WIDE = 48
     "--model",
     metavar="MODEL",
     shell_complete=complete_models,
-    help="The model to ask. Without one, every reply is the recorded one.",
+    help="The model to ask. Without it, the recorded replies are used.",
 )
-@click.option("--system", metavar="TEXT", help="Another system prompt. Only with a model.")
+@click.option("--system", metavar="TEXT", help="Another system prompt. Requires a model.")
 @click.option(
     "--rules",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Rules instead of the configured ones, one on each line; or a .toml with the rules and the policy of a"
+    help="Rules to use instead of the configured ones, one per line; or a .toml with the rules and the policy of a"
     " configuration.",
 )
 @with_tools
@@ -68,13 +68,13 @@ def command(
     rules: Path | None,
     tools: tuple[str, ...],
 ) -> None:
-    """Replay recorded runs against another model, prompt or policy.
+    """Replay recorded runs with another model, prompt or policy.
 
-    It says where they diverge. Each turn is put to the model with everything before it as it was recorded, and its
-    calls are checked, authorised and held to the rules. No tool runs and nothing is written to the journal. A call
-    diverges if another is made, or if it would be refused now and ran then, or the other way round. Where no rule
-    decides, a person's word in the record counts. The exit code is 1 if calls or their outcomes diverge; another
-    answer in words alone is told.
+    It shows where they diverge. The model gets each turn with everything before it as recorded, and its calls are
+    checked, authorised and compared with the rules. No tool runs, and nothing is written to the journal. A call
+    diverges if the model makes another call, or if a call that ran would be refused now, or the reverse. Where no rule
+    decides, the recorded decision of the person counts. The exit code is 1 if calls or their outcomes diverge; an
+    answer in other words is only reported.
     """
     if system is not None and model is None:
         raise UsageError("another prompt needs a model to read it; name one with -m MODEL")
