@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import json
 import shlex
-import shutil
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -48,6 +46,9 @@ def install_command(*extras: str, shows_folder: bool = True) -> str:
 def _installer() -> str:
     """What installs into this very environment: the pip that the shell finds may be another Python's, as long as the
     environment is not activated."""
+    import shutil
+    from importlib.util import find_spec
+
     here, found = Path(sys.executable), shutil.which("pip")
     if found is not None and Path(found).parent.resolve() == here.parent.resolve():
         return "pip install"
