@@ -26,6 +26,7 @@ from handrail.node.services.blobs import BlobStore
 from handrail.node.services.event_log import EventDraft, EventLog
 from handrail.state.connections import connect
 from handrail.state.url import VARIABLE, StateUrl
+from tests.approved import approve
 from tests.cli.journal_fixtures import run
 
 WORD = "pomegranate"
@@ -204,3 +205,17 @@ def test_what_is_in_use_is_left_as_it_is(state: FilledState, monkeypatch: pytest
     assert result.exit_code != 0
     assert ("end what writes to it" if state.node.database is None else "pg_stat_activity") in result.stderr
     assert audit(state.journal).ok
+
+
+def test_what_is_too_old_is_removed_by_what_the_configuration_says(state: FilledState) -> None:
+    config = Path("handrail.toml")
+    config.write_text("[retention]\nbodies_days = 1\noutputs_days = 1\n")
+    assert "erase the words of the record older than 1 days" in run("state", "retain").stderr
+    approve(config)
+    told = json.loads(run("state", "retain", "--dry-run", "--json").stdout)
+    done = run("state", "retain")
+
+    assert (told["dry_run"], told["bodies"], told["kept"]) == (True, 0, {})
+    assert "removed: 0 conversations, 0 long outputs (0 bytes)" in done.stdout
+    config.write_text("")
+    assert "nothing under [retention]" in run("state", "retain").stderr

@@ -13,6 +13,7 @@ from handrail.cli.lazy_groups import lazy_group
         "restore": ("state.backups:restore", "Restore a backup into an empty place."),
         "migrate": ("state.migrate:migrate", "Move a node between files and PostgreSQL."),
         "erase": ("state.erase:erase", "Erase a run or a person everywhere, and say what stays."),
+        "retain": ("state.retain:retain", "Remove what is older or larger than [retention] allows."),
         "compact": ("state.compact:compact", "Free the disk space of erased data."),
     },
     "handrail state backup /backups/node-2026-11-18.tar",

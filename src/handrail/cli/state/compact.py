@@ -21,10 +21,10 @@ from handrail.state.url import StateUrl
 )
 @with_common_options
 def compact(view: CommandView, services: Path | None) -> None:
-    """Give back the space of what was erased or ended, in the files of this node or in its database.
+    """Free the disk space of what was erased, in the files of this node or in its database.
 
-    Each file or table is written anew beside itself, so there must be as much room on the disk as the largest takes. A
-    program that uses it waits meanwhile: do it when little goes on.
+    Each file or table is rewritten, which needs as much free disk space as the largest one takes. Programs that use it
+    wait until then, so run this when there is little load.
     """
     from handrail.app.compaction import compact_database, compact_files  # few commands need it
 

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 def erase(view: CommandView, run: str | None, person: str | None, services: Path | None, yes: bool) -> None:
     """Erase a run or a person: in the journal, conversations, long outputs, blobs and events.
 
-    The journal keeps the entries without their bodies, so that every proof stays valid: what was called, when, how it
-    ended, and digests of what was erased, which cannot be guessed. Backups, exported bundles and what was told to
-    OpenTelemetry are not touched. Then `handrail state compact` gives the space back.
+    The journal keeps the entries without their bodies, so every proof stays valid: what was called, when, how it ended,
+    and digests of the erased data, which reveal nothing. Backups, exported bundles and data that was sent to
+    OpenTelemetry are not changed. Then run `handrail state compact` to free the disk space.
     """
     if (run is None) == (person is None):
         raise UsageError("say what to erase: --run RUN or --person NAME")
