@@ -1,11 +1,12 @@
 """Makes a journal of a million entries, and measures what a request asks of it.
 
     python -m bench.large_journal FILE [--entries 1000000] [--rounds 5]
+    python -m bench.large_journal --postgres [--entries 1000000]
 
 The journal is made if it is not there, through its own writer. Its runs are as agents make them: most short, some long,
 one that goes on from the first entry to the last, and questions of which some are never answered. A misspelt name is
-looked up among 10,000 tools. Each figure is the median CPU time of some rounds, in milliseconds. A table goes to
-stderr, JSON to stdout.
+looked up among 10,000 tools. Each figure is the median CPU time of some rounds, in milliseconds; with `--postgres`,
+which makes a journal in a server of its own, that of the server is in it. A table goes to stderr, JSON to stdout.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -41,10 +43,17 @@ from handrail.core.events import (
 from handrail.desk.views.journal_index import JournalIndex
 from handrail.journal.auditing import export_run, prove
 from handrail.journal.entry import draft
-from handrail.journal.journal import SqliteJournal
+from handrail.journal.journal import BatchedJournal, SqliteJournal
+from handrail.journal.places import JournalPlace
+from handrail.journal.postgres_journal import HEARTBEAT, PostgresJournal
+from handrail.journal.postgres_leases import PostgresLeases
+from handrail.journal.postgres_writer import PostgresWriter
 from handrail.journal.reader import JournalReader
 from handrail.journal.writer import JournalWriter
+from handrail.state.database import StateDatabase
+from handrail.state.url import StateUrl
 from handrail.tools.registry import RegisteredTools
+from tests.postgres import private_server
 
 AT = 1_700_000_000_000
 TOGETHER = 500
@@ -91,9 +100,23 @@ def call(run: str, id: str, at: int, chance: random.Random) -> Iterator[Recorded
     yield CallSettled(**place, outcome="ok", duration_us=900, ran=True, result=result)
 
 
-def make(path: Path, entries: int) -> None:
+def make(path: JournalPlace, entries: int) -> None:
+    with ExitStack() as stack:
+        writer = _writer(path, stack)
+        _fill(writer, entries)
+
+
+def _writer(path: JournalPlace, stack: ExitStack) -> JournalWriter:
+    if isinstance(path, StateUrl):
+        database = stack.enter_context(closing(StateDatabase.open(path)))
+        leases = stack.enter_context(closing(PostgresLeases(database, HEARTBEAT)))
+        return PostgresWriter.open_state(path, signer=None, origin=None, leases=leases, patience=10)
     writer = JournalWriter.open(path)
     writer._connection.execute("PRAGMA synchronous = OFF")  # a journal that is made to be measured
+    return writer
+
+
+def _fill(writer: JournalWriter, entries: int) -> None:
     stream = islice(events(), entries)
     while batch := list(islice(stream, TOGETHER)):
         writer.commit([draft(each, bytes(16), writer.signer.sealing) for each in batch], durable=False)
@@ -117,7 +140,7 @@ def tools(count: int = 10_000) -> RegisteredTools:
     )
 
 
-def ways(path: Path, many: RegisteredTools) -> dict[str, Callable[[], object]]:
+def ways(path: JournalPlace, many: RegisteredTools) -> dict[str, Callable[[], object]]:
     with JournalReader(path) as reader:
         size = reader.size()
         middle = reader.entry(size // 2).run
@@ -137,13 +160,16 @@ def ways(path: Path, many: RegisteredTools) -> dict[str, Callable[[], object]]:
         with contextlib.suppress(UnknownTool):
             many.find("reed_document_4711")
 
+    async def opened() -> BatchedJournal:
+        return await (PostgresJournal.open(path) if isinstance(path, StateUrl) else SqliteJournal.open(path))
+
     async def append() -> None:
-        async with await SqliteJournal.open(path) as journal:
+        async with await opened() as journal:
             for event in islice(events(7), 200):
                 await journal.append(event)
 
     async def open_and_resume() -> None:
-        async with await SqliteJournal.open(path) as journal:
+        async with await opened() as journal:
             await journal.history(middle)
 
     return {
@@ -162,21 +188,35 @@ def ways(path: Path, many: RegisteredTools) -> dict[str, Callable[[], object]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", type=Path)
+    parser.add_argument("file", type=Path, nargs="?")
+    parser.add_argument("--postgres", action="store_true")
     parser.add_argument("--entries", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     chosen = parser.parse_args()
+    if chosen.postgres:
+        with private_server(durable=True) as server:
+            url = StateUrl(server.url())
+            make(url, chosen.entries)
+            server.restart()  # what it did so far counts no more
+            measure(url, chosen.rounds, lambda: time.process_time() + server.processor_seconds)
+        return
+    if chosen.file is None:
+        parser.error("name a file, or --postgres")
     if not chosen.file.exists():
         started = time.process_time()
         make(chosen.file, chosen.entries)
         print(f"made in {time.process_time() - started:.0f} s of CPU", file=sys.stderr)
+    measure(chosen.file, chosen.rounds, time.process_time)
+
+
+def measure(place: JournalPlace, rounds: int, clock: Callable[[], float]) -> None:
     found = {}
-    for name, way in ways(chosen.file, tools()).items():
+    for name, way in ways(place, tools()).items():
         took = []
-        for _ in range(chosen.rounds):
-            started = time.process_time()
+        for _ in range(rounds):
+            started = clock()
             way()
-            took.append(1000 * (time.process_time() - started))
+            took.append(1000 * (clock() - started))
         found[name] = statistics.median(took)
         print(f"{name:<28} {found[name]:>10.1f} ms", file=sys.stderr)
     print(json.dumps({"ms": found}, indent=2))

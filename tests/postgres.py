@@ -39,7 +39,8 @@ def find_programs() -> Path | None:
         if (folder / "initdb").is_file() and (folder / "postgres").is_file():
             told = subprocess.run([folder / "postgres", "--version"], capture_output=True, text=True).stdout
             if (version := re.search(r"\) (\d+)", told)) and int(version[1]) >= _OLDEST:
-                found.append((int(version[1]), folder))
+                # Beside the program itself are those that nobody has linked to.
+                found.append((int(version[1]), (folder / "postgres").resolve().parent))
     return max(found)[1] if found else None
 
 
@@ -57,11 +58,7 @@ class PostgresServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._names = (f"state_{os.getpid()}_{number}" for number in itertools.count(1))
         self._as_user = self._prepare_folder()
-        passwords = folder / "password"
-        passwords.write_text(self.password)
-        self._own(passwords)
-        auth = ("--auth-local=trust", "--auth-host=scram-sha-256", f"--pwfile={passwords}")
-        self._run("initdb", "-D", self.data, "-U", USER, "-E", "UTF8", "--locale=C", "--no-sync", *auth)
+        self._prepare_data()
         settings = {
             "listen_addresses": "127.0.0.1",
             "port": self.port,
@@ -72,8 +69,27 @@ class PostgresServer:
             "fsync": "on" if durable else "off",
             "full_page_writes": "on" if durable else "off",
         }
+        self._set(**settings)
+
+    def _prepare_data(self) -> None:
+        passwords = self.folder / "password"
+        passwords.write_text(self.password)
+        self._own(passwords)
+        auth = ("--auth-local=trust", "--auth-host=scram-sha-256", f"--pwfile={passwords}")
+        self._run("initdb", "-D", self.data, "-U", USER, "-E", "UTF8", "--locale=C", "--no-sync", *auth)
+
+    def _set(self, **settings: object) -> None:
         with (self.data / "postgresql.conf").open("a") as file:
             file.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
+
+    def use_port(self, port: int) -> None:
+        """From the next start on."""
+        self.port = port
+        self._set(port=port)
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
 
     @property
     def data(self) -> Path:
@@ -94,6 +110,18 @@ class PostgresServer:
             )
         if not blocking_until(self._answers):
             raise AssertionError(f"PostgreSQL does not start: {(self.folder / 'log').read_text()[-2000:]}")
+
+    @property
+    def processor_seconds(self) -> float:
+        """What its processes have used since it was started."""
+        assert self._process is not None
+        children = f"/proc/{self._process.pid}/task/{self._process.pid}/children"
+        ticks = 0
+        for pid in (self._process.pid, *map(int, Path(children).read_text().split())):
+            with contextlib.suppress(OSError):
+                words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+                ticks += sum(map(int, words[11:15] if pid == self._process.pid else words[11:13]))
+        return ticks / os.sysconf("SC_CLK_TCK")
 
     def stop(self) -> None:
         """End it as an operator does who does not wait for clients."""

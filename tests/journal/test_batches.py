@@ -18,6 +18,7 @@ from handrail.journal.batches import BATCH
 from handrail.journal.entry import draft
 from handrail.journal.keys import Verifier
 from handrail.journal.merkle import KEPT, root
+from handrail.journal.places import JournalPlace
 from handrail.journal.reader import JournalReader
 from handrail.journal.stored_tree import StoredTree
 from handrail.journal.verifier import check
@@ -46,6 +47,12 @@ def events(count: int) -> list[Recorded]:
 
 def write(path: Path, count: int) -> Path:
     writer = JournalWriter.open(path)
+    fill(writer, count)
+    writer.close()
+    return path
+
+
+def fill(writer: JournalWriter, count: int) -> None:
     recorded = events(count)
     for at in range(0, count, 200):
         writer.commit([draft(each, bytes(16), writer.signer.sealing) for each in recorded[at : at + 200]], False)
@@ -53,8 +60,6 @@ def write(path: Path, count: int) -> Path:
             writer.checkpoint()
     while writer.behind:
         writer.checkpoint()
-    writer.close()
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -84,9 +89,14 @@ UNNOTED = ("DELETE FROM batch", "DELETE FROM waiting", "DELETE FROM subtree")
 @pytest.mark.parametrize("statements", [(), UNNOTED, ("DROP TABLE batch", "DROP TABLE waiting", "DROP TABLE subtree")])
 def test_what_is_found_by_notes_is_what_all_entries_say(copy: Path, statements: tuple[str, ...]) -> None:
     change(copy, *statements)
-    with JournalReader(copy) as reader:
+    assert_found(copy, 0 if statements else SMALL * BATCH)
+
+
+def assert_found(place: JournalPlace, noted: int) -> None:
+    """What is found is what all entries say."""
+    with JournalReader(place) as reader:
         every = list(reader.entries())
-        assert reader.noted() == (0 if statements else SMALL * BATCH)
+        assert reader.noted() == noted
         for run in (LONG, "run-7", every[-1].run, "run-nobody"):
             assert list(reader.entries_of(run)) == [each for each in every if each.run == run]
             assert list(reader.whole_run(run)) == [each for each in every if each.run == run]
@@ -111,12 +121,17 @@ def test_receipts_and_bundles_made_from_the_stored_tree_are_good(
     copy: Path, tmp_path: Path, statements: tuple[str, ...]
 ) -> None:
     change(copy, *statements)
-    with JournalReader(copy) as reader:
+    assert_provable(copy, tmp_path)
+
+
+def assert_provable(place: JournalPlace, tmp_path: Path) -> None:
+    """Receipts and a bundle can be made of it, and are good."""
+    with JournalReader(place) as reader:
         key = reader.verifier_key
         assert StoredTree(reader._connection).frontier(reader.size()).root() == root(reader.hashes())
-    prove(copy, "call-7").verify(Verifier.parse(key))
-    prove(copy, "call-25", run=LONG).verify(Verifier.parse(key))
-    report = check(export_run(copy, LONG, tmp_path / "bundle"), key)
+    prove(place, "call-7").verify(Verifier.parse(key))
+    prove(place, "call-25", run=LONG).verify(Verifier.parse(key))
+    report = check(export_run(place, LONG, tmp_path / "bundle"), key)
     assert (report.problems, report.entries) == (
         (),
         len([each for each in events(SMALL * BATCH + 300) if each.run == LONG]),

@@ -36,6 +36,9 @@ CREATE TABLE IF NOT EXISTS batch (
     "CREATE TABLE IF NOT EXISTS waiting (seq INTEGER PRIMARY KEY, run TEXT NOT NULL, request TEXT NOT NULL)",
 )
 _ROWS = "SELECT run, n, call, type FROM entry WHERE seq >= ? AND seq < ? ORDER BY seq"
+_WAITS = """
+INSERT INTO waiting VALUES (?, ?, ?) ON CONFLICT (seq) DO UPDATE SET run = excluded.run, request = excluded.request
+"""
 _RUNS = struct.Struct(f"<{BATCH}I")
 _QUESTIONS = frozenset(("confirmation.requested", "confirmation.answered"))
 
@@ -95,7 +98,7 @@ def _note_question(connection: sqlite3.Connection, seq: int) -> None:
     run, leaf = connection.execute("SELECT run, leaf FROM entry WHERE seq = ?", (seq,)).fetchone()
     event = decode_event(leaf, None)
     if isinstance(event, ConfirmationRequested):
-        connection.execute("INSERT OR REPLACE INTO waiting VALUES (?, ?, ?)", (seq, run, event.request))
+        connection.execute(_WAITS, (seq, run, event.request))
     elif isinstance(event, ConfirmationAnswered):
         connection.execute("DELETE FROM waiting WHERE run = ? AND request = ?", (run, event.request))
 
@@ -155,7 +158,7 @@ class Batches:
         hashed = name_hash(name)
         query = (
             f"SELECT start, {column} FROM batch WHERE start > :first AND start <= :last AND start < :end"
-            f" AND instr({column}, :wanted) ORDER BY start"
+            f" AND instr({column}, :wanted) > 0 ORDER BY start"
         )
         values = {"first": first - BATCH, "last": last, "end": self.end, "wanted": struct.pack("<I", hashed)}
         for start, data in self._rows(query, **values):

@@ -7,7 +7,7 @@ Errors of the server come as a `JournalError` that says what to do, so nobody ab
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 APPEND_LOCK = 7_276_548_022
 """The advisory lock of whoever appends, and of whoever takes a lease: in one database they come one after the other."""
+NOTES_LOCK = 7_276_548_023
+"""That of whoever notes whose entries are whose. Nobody who appends waits for it."""
 ORIGIN = "handrail/state"
 
 _TABLES = """
@@ -98,7 +100,21 @@ END
 $$
 """
 """A lease that a crash of the server loses is one that nobody holds: its owner can append nothing more."""
-SCHEMA = StoreSchema("journal", (Migration("0.2.0", f"{_TABLES};{_LEASES}"),))
+_NOTES = """
+CREATE TABLE subtree (level BIGINT NOT NULL, start BIGINT NOT NULL, hash BYTEA NOT NULL, PRIMARY KEY (level, start));
+CREATE TABLE batch (
+    start BIGINT PRIMARY KEY, runs BYTEA NOT NULL, calls BYTEA NOT NULL, began BYTEA NOT NULL, mark BYTEA NOT NULL
+);
+-- A search reads all of them: what lies in the row itself need not be put together first.
+ALTER TABLE batch ALTER runs SET STORAGE PLAIN, ALTER calls SET STORAGE PLAIN;
+CREATE TABLE waiting (seq BIGINT PRIMARY KEY, run TEXT NOT NULL, request TEXT NOT NULL);
+CREATE FUNCTION instr(data BYTEA, wanted BYTEA) RETURNS INTEGER LANGUAGE sql IMMUTABLE AS
+    'SELECT position(wanted IN data)'
+"""
+"""What is noted of the entries, as in a file (`batches.py`, `stored_tree.py`)."""
+_BY_RUN = "CREATE INDEX entry_run ON entry (run, seq)"
+"""For whoever looks at a run. What is signed is found by the notes, which nobody can change without the key."""
+SCHEMA = StoreSchema("journal", (Migration("0.2.0", f"{_TABLES};{_LEASES}"), Migration("0.2.0", f"{_NOTES};{_BY_RUN}")))
 _NAMED = re.compile(r"(?<![:\w]):([a-z_]+)")
 _PREFIX = "$text:"
 _Values = Sequence[Any] | Mapping[str, Any]
@@ -130,6 +146,15 @@ class PostgresTables:
                 return TranslatedRows(self, self._in_pieces(_translated(statement), values))
             found = self.connection.execute(_translated(statement), _written(values) or None)
             return TranslatedRows(self, iter(found.fetchall() if found.description is not None else ()), found.rowcount)
+
+    def executemany(self, statement: str, rows: Iterable[_Values]) -> None:
+        """Execute a statement with each of these values.
+
+        Raises:
+            JournalError: The server cannot be asked, or refuses.
+        """
+        with self.explained(), self.connection.cursor() as cursor:
+            cursor.executemany(_translated(statement), [_written(values) for values in rows])
 
     def _in_pieces(self, statement: str, values: _Values) -> Iterator[tuple[Any, ...]]:
         """Rows of the whole journal, which may be more than fit in memory."""

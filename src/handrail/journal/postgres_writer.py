@@ -27,6 +27,7 @@ from handrail.journal.merkle import Frontier
 from handrail.journal.postgres_leases import PostgresLeases
 from handrail.journal.postgres_tables import (
     APPEND_LOCK,
+    NOTES_LOCK,
     SCHEMA,
     PostgresTables,
     StateLost,
@@ -171,14 +172,18 @@ class PostgresWriter(JournalWriter):
             raise _RunLost
         return said != "behind"
 
-    def _keep_nodes(self) -> None:
-        """The tables of the stored tree and of the batches are SQLite's, so far."""
-
     def _note(self) -> None:
-        """As `_keep_nodes`."""
+        """After the checkpoint, and not in its transaction: others append meanwhile."""
 
-    def _is_behind(self) -> bool:
-        return False
+    def _note_behind(self) -> None:
+        connection = self._tables.connection
+        with self._tables.explained(), connection.transaction():
+            connection.execute("SET LOCAL synchronous_commit = off")
+            free = connection.execute("SELECT pg_try_advisory_xact_lock(%s)", (NOTES_LOCK,)).fetchone()
+            if free is not None and free[0]:
+                super()._note()
+            else:
+                self.behind = False  # another replica is at it
 
     def _watch_files(self) -> None:
         return None
@@ -205,7 +210,9 @@ class PostgresWriter(JournalWriter):
 
     def checkpoint(self) -> str | None:
         self._mend()
-        return super().checkpoint()
+        note = super().checkpoint()
+        self._note_behind()
+        return note
 
     def _take_in_others(self) -> None:
         self._mend()

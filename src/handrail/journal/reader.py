@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -41,6 +41,8 @@ _SPAN = """
 SELECT (SELECT first FROM span WHERE run = :run), (SELECT last FROM span WHERE run = :run),
     (SELECT coalesce(max(size), 0) FROM checkpoint)
 """
+_FIRST_ROWS, _MORE_ROWS = 50, 200
+"""How many rows a server is asked for at a time: few first, for those who want only the newest."""
 _QUESTIONS = "('confirmation.requested', 'confirmation.answered')"
 
 
@@ -100,6 +102,7 @@ class JournalReader:
         put_off.write_put_off(self.path)
         self._connection = _connect(self.path)
         self._signer: Signer | None = None
+        self._known_batches: Batches | None = None
         if still:
             try:
                 self._connection.execute("BEGIN")
@@ -114,6 +117,7 @@ class JournalReader:
         """A reader of a shared state over a connection that is there. It is the reader's to close."""
         reader = cls.__new__(cls)
         reader.path, reader._connection, reader._signer = url, cast(sqlite3.Connection, tables), None
+        reader._known_batches = None
         return reader
 
     @classmethod
@@ -121,6 +125,7 @@ class JournalReader:
         """A reader of a journal that is open and no file. It is the reader's to close."""
         reader = cls.__new__(cls)
         reader.path, reader._connection, reader._signer = path, connection, signer
+        reader._known_batches = None
         return reader
 
     def __enter__(self) -> JournalReader:
@@ -172,12 +177,17 @@ class JournalReader:
 
         Where they are is read from what is noted of the journal (`batches.py`), and only the end of it looked through.
         """
-        select, name, batches = _HEADS if heads else _ENTRIES, column(run), self._batches()
+        select, name = _HEADS if heads else _ENTRIES, column(run)
+        if not isinstance(self._connection, sqlite3.Connection):  # it has an index by run
+            query = f"{select} WHERE seq >= :first AND run = :run ORDER BY seq"
+            yield from self._entries(query, first=first, run=name)
+            return
+        batches = self._batches()
         ((begin, last, signed),) = self._each(_SPAN, run=name)
         if begin is not None:
             first = max(first, begin)
-            for seq in batches.of_run(name, first, min(last, batches.end - 1)):
-                yield from self._entries(f"{select} WHERE seq = :seq AND run = :run", seq=seq, run=name)
+            noted = self._rows_at(select, batches.of_run(name, first, min(last, batches.end - 1)))
+            yield from (each for each in noted if each.run == run)
             between = f"{select} WHERE seq >= :first AND seq <= :last AND run = :run ORDER BY seq"
             yield from self._entries(between, first=max(first, batches.end), last=last, run=name)
         rest = f"{select} WHERE seq >= :first AND run = :run ORDER BY seq"
@@ -196,9 +206,8 @@ class JournalReader:
         if (sealing := self.sealing) is not None:
             name, batches = column(run), self._batches()
             batches.check(sealing, checked)
-            for seq in batches.of_run(name, 0, batches.end - 1):
-                found = self._entries(f"{select} WHERE seq = :seq", seq=seq)
-                yield from (each for each in found if each.says_run(run))
+            noted = self._rows_at(select, batches.of_run(name, 0, batches.end - 1))
+            yield from (each for each in noted if each.says_run(run))
             first = batches.end
         late = self._entries(f"{select} WHERE seq >= :first ORDER BY seq", first=first)
         yield from (each for each in late if each.says_run(run))
@@ -230,9 +239,7 @@ class JournalReader:
         late = "SELECT run FROM entry WHERE n = 0 AND seq >= :first AND seq < :limit ORDER BY seq DESC"
         for (run,) in self._each(late, **values):
             yield uncolumn(run)
-        for seq in batches.began_before(limit):
-            for (run,) in self._each("SELECT run FROM entry WHERE seq = :seq AND n = 0", seq=seq):
-                yield uncolumn(run)
+        yield from (head.run for head in self._rows_at(_HEADS, batches.began_before(limit)) if head.n == 0)
 
     def runs_named(self, beginning: str) -> list[str]:
         """The runs whose names begin so, in no order."""
@@ -250,8 +257,13 @@ class JournalReader:
         return [uncolumn(run) for run in dict.fromkeys(found)]
 
     def _batches(self) -> Batches:
+        if self._known_batches is not None:
+            return self._known_batches
         try:
-            return Batches(end_of_batches(self._connection), self._each)
+            found = Batches(end_of_batches(self._connection), self._each)
+            if not isinstance(self._connection, sqlite3.Connection):
+                self._known_batches = found  # later ones are looked through
+            return found
         except (sqlite3.Error, UnicodeDecodeError) as error:
             raise explain_failure(self.path, error) from error
 
@@ -294,7 +306,7 @@ class JournalReader:
     def entries_of_call(self, call_id: str, run: str | None = None) -> Iterator[JournalRow]:
         """The rows of a call in order, of one run or of all that have a call of this id: those whose leaves say so."""
         batches = self._batches()
-        noted = (row for seq in batches.of_call(column(call_id)) if (row := self.head(seq)) is not None)
+        noted = self._rows_at(_HEADS, batches.of_call(column(call_id)))
         for head in chain(noted, self.heads(batches.end)):
             if head.says_call(call_id) and (run is None or head.says_run(run)):
                 yield self.entry(head.seq)
@@ -321,8 +333,7 @@ class JournalReader:
         """The questions that nobody has answered in what is noted, and all questions and answers after that."""
         end = self._batches().end
         if end:
-            for (seq,) in self._each("SELECT seq FROM waiting ORDER BY seq"):
-                yield from self._entries(f"{_ENTRIES} WHERE seq = :seq", seq=seq)
+            yield from self._rows_at(_ENTRIES, (seq for (seq,) in self._each("SELECT seq FROM waiting ORDER BY seq")))
         yield from self.confirmations(end)
 
     def hides(self, entry: JournalRow) -> bool:
@@ -425,11 +436,24 @@ class JournalReader:
         except (sqlite3.Error, UnicodeDecodeError) as error:
             raise explain_failure(self.path, error) from error
 
-    def _entries(self, statement: str, **values: str | int) -> Iterator[JournalRow]:
+    def _entries(self, statement: str, **values: str | int | list[int]) -> Iterator[JournalRow]:
         for seq, run, n, call, *others in self._each(statement, **values):
             yield JournalRow(seq, uncolumn(run), n, None if call is None else uncolumn(call), *others)
 
-    def _each(self, statement: str, **values: str | int) -> Iterator[tuple[Any, ...]]:
+    def _rows_at(self, select: str, seqs: Iterable[int]) -> Iterator[JournalRow]:
+        """These rows, in this order, as far as they are there. A server is asked for some at a time."""
+        if isinstance(self._connection, sqlite3.Connection):
+            for seq in seqs:
+                yield from self._entries(f"{select} WHERE seq = :seq", seq=seq)
+            return
+        left = iter(seqs)
+        for size in chain((_FIRST_ROWS,), repeat(_MORE_ROWS)):
+            if not (some := list(islice(left, size))):
+                return
+            found = {row.seq: row for row in self._entries(f"{select} WHERE seq = ANY(:seqs)", seqs=some)}
+            yield from (found[seq] for seq in some if seq in found)
+
+    def _each(self, statement: str, **values: str | int | list[int]) -> Iterator[tuple[Any, ...]]:
         try:
             # Not from the cursor itself, which would be closed: half-read ones may outlive a reader closed first.
             yield from map(tuple, self._connection.execute(statement, values))

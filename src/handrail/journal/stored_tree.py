@@ -17,7 +17,7 @@ CREATE TABLE IF NOT EXISTS subtree (
     level INTEGER NOT NULL, start INTEGER NOT NULL, hash BLOB NOT NULL, PRIMARY KEY (level, start)
 ) WITHOUT ROWID
 """
-INSERT = "INSERT OR REPLACE INTO subtree VALUES (?, ?, ?)"
+INSERT = "INSERT INTO subtree VALUES (?, ?, ?) ON CONFLICT (level, start) DO UPDATE SET hash = excluded.hash"
 _LEAVES = "SELECT 0, seq, hash FROM entry WHERE seq >= :start AND seq < :end"
 _NODES = "SELECT level, start, hash FROM subtree WHERE level = :level AND start >= :start AND start < :end"
 
@@ -98,10 +98,7 @@ class StoredTree:
 
 
 def has_table(connection: sqlite3.Connection, name: str) -> bool:
-    """Whether a journal has a table; one of an earlier handrail that was only read since has not all of them, and in
-    PostgreSQL there are none yet that are written with the batches."""
-    return isinstance(connection, sqlite3.Connection) and _is_there(connection, name)
-
-
-def _is_there(connection: sqlite3.Connection, name: str) -> bool:
-    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone() is not None
+    """Whether a journal has a table; one of an earlier handrail that was only read since has not all of them."""
+    files = isinstance(connection, sqlite3.Connection)
+    query = "SELECT 1 FROM sqlite_master WHERE name = ?" if files else "SELECT 1 WHERE to_regclass(?) IS NOT NULL"
+    return connection.execute(query, (name,)).fetchone() is not None
