@@ -131,8 +131,9 @@ class PostgresServer:
         """As a power cut would, for all that its clients see: every process of it is gone at once."""
         if self._process is not None:
             children = f"/proc/{self._process.pid}/task/{self._process.pid}/children"
-            pids = [*map(int, Path(children).read_text().split())]
-            os.kill(self._process.pid, signal.SIGKILL)
+            pids = [self._process.pid]
+            with contextlib.suppress(OSError):  # it has ended by itself
+                pids += map(int, Path(children).read_text().split())
             for pid in pids:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
