@@ -54,18 +54,21 @@ class BreakingJournal:
         self._left = at
         self._break = break_it
         self._answered = answered
+        self._refused = False
 
     async def append(self, event: Recorded, *, durable: bool = False) -> None:
         if self._left == 0:
             self._break()
         self._left -= 1
         what = [type(event).__name__, getattr(event, "call_id", "")]
+        late = self._refused  # a write that began before the first refusal may be answered for after it
         try:
             await self._journal.append(event, durable=durable)
         except JournalError:
+            self._refused = True
             note(self._answered, json.dumps({"refused": what}))
             raise
-        note(self._answered, json.dumps({"kept": what, "durable": durable}))
+        note(self._answered, json.dumps({"kept": what, "durable": durable, "late": late}))
 
     async def history(self, run: str) -> list[Recorded]:
         return await self._journal.history(run)
