@@ -226,8 +226,7 @@ def refused_plans(messages: tuple[Message, ...]) -> int:
 
 
 def run_plan(call: ToolCall, plan: Plan, tools: RegisteredTools, *, asks: bool) -> RunPlan:
-    effects = tuple(step.tool in tools and not tools.find(step.tool).reads for step in plan.steps)
-    return RunPlan(call.id, plan, effects, asks=asks)
+    return RunPlan(call.id, plan, [tools.find(step.tool) for step in plan.steps], asks=asks)
 
 
 def take_up_plan(messages: tuple[Message, ...], ledger: CallLedger, *, asks: bool) -> None:

@@ -11,7 +11,7 @@ import pytest
 from handrail import Agent, Context, Executor, Invocation, Limits, Policy, Runner, Session, tool
 from handrail.confirm import Allow, Confirmation, Decision, Defer, Deny, Edit, Rules
 from handrail.core.messages import Conversation, InvocationMessage, Media, ResultMessage
-from handrail.errors import InvalidAnswer, UsageError
+from handrail.errors import InvalidAnswer, ModelError, UsageError
 from handrail.events import CallIntended, CallSettled, Event, Notice, ReplyGiven
 from handrail.run import conversation_of
 from handrail.testing import MemoryJournal, ScriptedModel, call, text
@@ -195,6 +195,28 @@ async def test_which_of_several_records_is_meant_is_for_the_person_to_say() -> N
     for id, iban, amount, prompt in (("b2", EVE, 5000, "Pay the bill of Acme."), ("b1", IBAN, 98.7, "Pay Eve's bill.")):
         calls = (call("list_bills"), call("read_bill", id=id), call("pay", iban=iban, amount=amount))
         assert await Bank().asked(by_list, *calls, prompt=prompt) != []
+
+
+async def test_whoever_adds_to_a_list_is_not_chosen_by_being_the_only_one_in_it() -> None:
+    bank = Bank()
+    bank.bills = [{"id": "b2", "sender": EVE, "iban": EVE, "amount": 5000.0}]
+
+    @tool(untrusted=("iban", "amount"), own=("id", "sender"))
+    def search_bills(words: str) -> list[dict[str, Any]]:
+        """Search bills."""
+        return bank.bills
+
+    bank.tools.append(search_bills)
+    stated = plan(
+        step("search_bills", words="Acme"), step("pay", iban=(1, "[].iban"), amount=(1, "[].amount")),
+        step("send_mail", to=(1, "sender")),
+    )  # fmt: skip
+    turns = (stated, call("search_bills", words="Acme"), call("pay", iban=EVE, amount=5000.0))
+    assert len(await bank.asked(*turns, prompt="Pay Acme.")) == 1
+    assert len(await bank.asked(*turns, prompt="Pay Acme.", mode="ask", answer=Allow("ada"))) == 2
+    stated = plan(step("search_bills", words="Acme"), step("send_mail", to=(1, "sender")))
+    turns = (stated, call("search_bills", words="Acme"), call("send_mail", to=EVE, body="Hello"))
+    assert len(await bank.asked(*turns, prompt="Write to Acme.")) == 1
 
 
 async def test_fields_of_a_record_that_the_plan_names_are_sources_whoever_writes_them() -> None:
@@ -420,15 +442,42 @@ async def test_one_word_allows_a_whole_plan_and_what_is_besides_is_asked_about()
     first, *others = await bank.asked(*turns, mode="ask", policy=QUIET, answer=Allow("ada"))
     assert "one word allows every step" in first
     assert bank.questions[0].tool == "plan"
-    assert bank.questions[0].arguments == {
-        "steps": ['1. read_file(path="bill.txt")', "2. pay(iban=the result of step 1, amount=the result of step 1)"]
-    }
+    shown = bank.questions[0].arguments
+    assert shown["steps"] == [
+        '1. read_file(path="bill.txt")',
+        "2. pay(iban=the result of step 1, amount=the result of step 1); note as the model will write it",
+    ]
+    assert [each.partition("@sha256:")[0] for each in shown["tools"]] == ["pay", "read_file"]
     assert len(others) == 2
     assert all("no step of the plan that a person has allowed" in why for why in others)
 
     bank = Bank()
     assert len(await bank.asked(PAY_BILL, READ, PAY, mode="ask", policy=ASK, answer=Allow("ada"))) == 1
     assert bank.done == [("pay", IBAN, 98.7)]
+
+
+async def test_a_word_on_a_plan_is_for_its_tools_as_they_are_defined() -> None:
+    bank, journal, person = Bank(), MemoryJournal(), FixedApprover(Allow("ada"))
+    said: list[Conversation] = []
+
+    async def go(turns: list[Any], conversation: Conversation) -> None:
+        async with Executor(bank.tools, policy=QUIET, approver=person, journal=journal) as executor:
+            runner = Runner(ScriptedModel(*([turn] for turn in turns)), executor, plans="ask")
+            with pytest.raises(ModelError):  # the script ends, as a process might
+                await runner.run(conversation, Context(run="r"), follow=said.append)
+
+    await go([PAY_BILL, READ], Conversation().say(PROMPT))
+    assert len(person.questions) == 1
+
+    @tool(side_effects=True, directs=("iban", "amount"), carries=("note",))
+    def pay(iban: str, amount: float, note: str = "") -> str:
+        """Pay twice."""
+        bank.done.append(("pay", iban, amount))
+        return "paid"
+
+    bank.tools[4] = pay
+    await go([PAY], said[-1])
+    assert [question.tool for question in person.questions] == ["plan", "pay"]
 
 
 async def test_what_a_person_did_not_allow_is_asked_about() -> None:

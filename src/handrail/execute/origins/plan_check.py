@@ -8,9 +8,9 @@
 | that the plan does not name, and that is content | is free                                                       |
 
 Of a text that outsiders write, a part counts that is the only number or the only address in it. Where a field has
-several values, in a list, the person's words say which of them is meant, unless a person has allowed the plan for each.
-And if no person has allowed it, a result in which outsiders write counts only if the plan says by values what is read.
-Otherwise whoever writes another record, or another line, could direct the call.
+several values, or stands in a list that outsiders add to, the person's words say which is meant, unless a person has
+allowed the plan for each. And if no person has allowed it, a result in which outsiders write counts only if the plan
+says by values what is read. Otherwise whoever writes another record, or another line, could direct the call.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from handrail.execute.origins.written_numbers import WrittenNumbers, as_number
 from handrail.tools.result_fields import ITEM, Field, is_at_top
 from handrail.tools.tool import Tool
 
-OFF_PLAN = "it is no step of the plan"
+OFF_PLAN = "it fits no step of the plan"
 _LONGEST = 100_000
 """Characters of a text in which numbers are looked for."""
 
@@ -119,8 +119,8 @@ class _StepCheck:
             self._note_items(argument, holding)
         if self._values.origin_of(leaf) is not None:
             return True
-        several = len({canonical_json(field.value) for _, field in found}) > 1
-        if several and not (self._plan.asks and self._step.each):
+        is_for_each = self._plan.asks and self._step.each
+        if not is_for_each and len({canonical_json(field.value) for _, field in found}) > 1:
             return False
         return any(self._is_clear(argument, record, field, leaf.value) for record, field in holding)
 
@@ -130,6 +130,8 @@ class _StepCheck:
             return True
         if not (_is_same(field.value, value) or _is_alone(field, value)):
             return False
+        if any(isinstance(each, int) for each in field.path):  # whoever adds to a list has a record in it
+            return self._plan.asks and self._step.each
         return self._plan.asks or self._is_named(argument.from_step)
 
     def _fields(self, argument: PlannedArgument) -> Iterator[tuple[Record, Field]]:

@@ -7,20 +7,23 @@ Each step is good for one call; one that is made for each item of a list, for on
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from handrail.core.origins import ArgumentOrigin, Origin
+from handrail.tools.argument_roles import argument_roles
 from handrail.tools.result_fields import field_steps
+from handrail.tools.tool import Tool
 
 PLAN_NOTED = "The plan is noted. Go on by it."
 PLAN_ALLOWED = "The plan was allowed by a person. Go on by it."
 PLAN_WAITS = "The plan waits for a person's word. Go on by it; each effect is asked about until then."
 _ITEM = re.compile(r"\[(?:\d+|\*)\]")
 _FIRST = re.compile(r"^((?:\[\])+)\.")
+_DIGITS = len("sha256:") + 12
 _STEP = re.compile(r"step (\d+)(?:, item (.+))?", re.DOTALL)
 
 
@@ -111,13 +114,14 @@ class PlannedCall(Struct, frozen=True):
 class RunPlan:
     """The plan of a run, and which of its steps are used up."""
 
-    def __init__(self, id: str, plan: Plan, effects: tuple[bool, ...], *, asks: bool) -> None:
-        """`effects` says of each step whether its tool changes something; `asks`, that a person has to allow the plan
-        and that nothing else is done without a question."""
+    def __init__(self, id: str, plan: Plan, tools: Sequence[Tool], *, asks: bool) -> None:
+        """`tools` are those of the steps. `asks` says that a person has to allow the plan, and that nothing else is
+        done without a question."""
         self.id: str = id
         self.plan: Plan = plan
         self.asks: bool = asks
-        self._effects = effects
+        self._tools = tools
+        self._effects = tuple(not tool.reads for tool in tools)
         self._calls: dict[int, list[str]] = {}
         """The calls of each step that is used up, or of which an item is."""
         self._used: dict[str, PlannedCall] = {}
@@ -129,8 +133,15 @@ class RunPlan:
 
     @property
     def shown(self) -> dict[str, Any]:
-        """What a person is asked about: everything that a word on the plan is bound to."""
-        return {"steps": [f"{number}. {step.words}" for number, step in enumerate(self.plan.steps, 1)]}
+        """What a person is asked about: everything that a word on the plan is bound to, the definitions of its tools
+        included."""
+        steps = zip(self.plan.steps, self._tools, strict=True)
+        return {
+            "steps": [
+                f"{number}. {step.words}{_left_open(step, tool)}" for number, (step, tool) in enumerate(steps, 1)
+            ],
+            "tools": sorted({f"{tool.scoped_name}@{tool.digest[:_DIGITS]}" for tool in self._tools}),
+        }
 
     @property
     def has_effects(self) -> bool:
@@ -184,3 +195,11 @@ class RunPlan:
                 found = _STEP.fullmatch(origin.path) if origin.kind == "plan" and origin.call == self.id else None
                 if found is not None and int(found[1]) <= len(self.plan.steps) and call_id not in self._used:
                     self.use(call_id, PlannedCall(self.id, int(found[1]), found[2] or ""))
+
+
+def _left_open(step: PlanStep, tool: Tool) -> str:
+    """The content that the model writes when the step is made, for the person who is asked."""
+    named = {argument.name for argument in step.arguments}
+    roles = () if tool.reads else argument_roles(tool.definition).items()
+    names = [name for name, role in roles if role == "carries" and name not in named]
+    return f"; {', '.join(names)} as the model will write it" if names else ""
