@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from handrail import Context, Executor, Policy, ToolCall, tool
-from handrail.app.erasure import all_leased
+from handrail.app.erasure import all_leased, opened_leases
 from handrail.app.network_node import open_node
 from handrail.app.node_state import NodeState, state_at
 from handrail.app.retention import RetentionBusy, RetentionReport, retain
@@ -19,12 +19,13 @@ from handrail.config.retention import RetentionSettings
 from handrail.config.state import StateSettings
 from handrail.config.values import Config
 from handrail.core.context import RepeatingCaller
-from handrail.core.errors import InDoubt
+from handrail.core.errors import InDoubt, JournalError, LeaseLost
 from handrail.core.events import CallIntended
 from handrail.core.messages import Conversation, Text, UserMessage
 from handrail.journal.auditing import audit
+from handrail.journal.lease import RunLease
 from handrail.journal.places import JournalPlace, open_journal, parse_place
-from handrail.journal.reader import JournalReader
+from handrail.journal.reader import JournalReader, erase_entries
 from handrail.journal.standing import RunStanding
 from handrail.node.services.blobs import BlobStore, cid_of
 from handrail.node.services.event_log import EventDraft, EventLog
@@ -233,6 +234,39 @@ async def test_one_process_at_a_time_removes(state: OldState) -> None:
     with _alone(state.journal, state.node), pytest.raises(RetentionBusy, match="another process"):
         await state.retain(conversations_days=30, bodies_days=30)
     assert (await state.retain(conversations_days=30, bodies_days=30)).runs == 2
+
+
+async def test_what_a_pass_did_not_come_to_the_next_one_does(state: OldState, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("handrail.app.retention._AT_ONCE", 1)
+    left = iter(range(3))
+
+    def cut_off(*given: object, **more: object) -> int:
+        if next(left, None) is None:
+            raise JournalError("the disk is full")
+        return erase_entries(*given, **more)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch, pytest.raises(JournalError, match="disk"):
+        patch.setattr("handrail.app.retention.erase_entries", cut_off)
+        await state.retain(conversations_days=30, bodies_days=30)
+
+    await state.retain(conversations_days=30, bodies_days=30)
+    assert state.with_bodies() == ALL - {"run_old", "run_held"}
+    with all_leased(state.journal, state.node, ["run_old", "run_held"]):
+        assert audit(state.journal).ok
+
+
+async def test_a_process_that_lost_its_lease_meanwhile_removes_nothing(state: OldState) -> None:
+    if isinstance(state.journal, Path):
+        return  # the kernel holds the lock of a process that is stopped
+    with JournalReader(state.journal) as reader:
+        seqs = [row.seq for row in reader.entries("run_old")]
+    with opened_leases(state.journal, state.node) as take:
+        lease = take("run_old")
+        assert not isinstance(lease, RunLease)
+        with pytest.raises(LeaseLost):
+            erase_entries(state.journal, seqs, fences={"run_old": lease.fence - 1})
+        assert "run_old" in state.with_bodies()
+        assert erase_entries(state.journal, seqs, fences={"run_old": lease.fence}) > 0
 
 
 async def test_a_node_removes_by_itself_while_it_runs(state: OldState, tmp_path: Path) -> None:
