@@ -10,7 +10,7 @@ from handrail.sessions.store.conversations import ConversationStore
 from tests.cli.journal_fixtures import Journal, lines, run
 from tests.cli.pages import PAGE
 from tests.cli.terminal_fixtures import WITH, configure, dialogue, lines_of, run_of
-from tests.replies import HELLO as REPLY_HELLO, calls
+from tests.replies import HELLO as REPLY_HELLO, calls, says
 
 HELLO = "Hello!\n"
 SLOW_TO_END = '''
@@ -215,6 +215,21 @@ def test_on_a_terminal_a_conversation_with_a_yes_a_no_an_undo_and_an_end(folder:
     assert (code, lines_of(folder / "paid.txt")) == (0, ["ada 5"])
     assert "← pay denied" in shown  # as the call above it
     assert (folder / ".handrail" / "chat-history").read_text().splitlines()[-3:] == ["pay her", "pay again", "/undo"]
+
+
+def test_on_a_terminal_markdown_is_rendered_and_the_tools_are_counted_as_in_the_list(folder: Path) -> None:
+    (folder / "styled.toml").write_text(says("show", r"# Stock\n\nWe have **12**.\n\n- umbrellas"))
+    code, shown = dialogue(
+        ["chat", "-m", "scripted:styled.toml", "--tools", "talk_tools.py"],
+        ("> ", "show\n"),
+        ("• umbrellas", ""),
+        ("> ", "\x04"),
+    )
+
+    assert code == 0
+    assert "We have 12.\n" in shown and " • umbrellas\n" in shown
+    assert "scripted, 4 tools." in shown
+    assert len(lines(run("tools", "list", "--tools", "talk_tools.py", "--json"))) == 4
 
 
 def test_on_a_terminal_ctrl_c_ends_the_turn_and_the_conversation_goes_on(folder: Path) -> None:

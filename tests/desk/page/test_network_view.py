@@ -56,7 +56,7 @@ def test_this_node_what_it_offers_and_what_is_under_way_are_shown_as_they_change
     expect(lost.locator(".chip")).to_have_text("lost")
     node = page.locator(".node").filter(has_text="kitchen")
     expect(node.locator(".chip").first).to_have_text("here")
-    expect(page.get_by_text("No calls yet.")).to_be_visible()
+    expect(page.get_by_text("No calls through the bus yet. Proof shows the calls of conversations.")).to_be_visible()
     node.locator("summary").click()
     job = node.get_by_role("row", name=re.compile("odd.long_job"))
     expect(job).to_contain_text("Work in steps")

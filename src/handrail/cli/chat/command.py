@@ -96,4 +96,4 @@ async def _open(
 
 def _about(loop: asyncio.Runner, chat: CliChat) -> str:
     llm = loop.run(chat.desk.model(chat.run))
-    return f"{text.printable(llm.name)}, {text.count_text(len(chat.app.tools), 'tool')}"
+    return f"{text.printable(llm.name)}, {text.count_text(chat.desk.about().tools, 'tool')}"

@@ -70,7 +70,7 @@ class CliChat:
 
     def answer(self, loop: asyncio.Runner, words: str | None = None) -> None:
         """Say these words, or let the model answer what was said last."""
-        live = LiveRunPrinter(as_json=self._as_json, files=self._files)
+        live = LiveRunPrinter(as_json=self._as_json, files=self._files, markdown=True)
         try:
             loop.run(self._answer(live, words))
         except KeyboardInterrupt:

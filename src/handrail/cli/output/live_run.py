@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from handrail.cli import text
+from handrail.cli.output.markdown import MarkdownBlocks, render_markdown
 from handrail.cli.output.reply_extras import ReplySources, media_line, save_media, service_call_line
 from handrail.cli.output.view import answer, answer_json, tell, tell_dim
 from handrail.core.calls import ToolResult
@@ -36,8 +37,12 @@ _WIDE = 160
 class LiveRunPrinter:
     """An `Emit`."""
 
-    def __init__(self, *, as_json: bool, files: Path | None = None) -> None:
-        """`files` is the folder where pictures and files of the model are saved; without one they are named."""
+    def __init__(self, *, as_json: bool, files: Path | None = None, markdown: bool = False) -> None:
+        """`files` is the folder where pictures and files of the model are saved; without one they are named. With
+        `markdown` the model's words are rendered, where a terminal shows them."""
+        self._markdown = MarkdownBlocks() if markdown and sys.stdout.isatty() else None
+        self._blocks = 0
+        """Of this reply, on the terminal."""
         self._as_json = as_json
         self._files = files
         self._sources = ReplySources()
@@ -118,13 +123,27 @@ class LiveRunPrinter:
         piece, self._held = self._held + piece, ""
         if piece.endswith("\r"):  # the rest of a line end may come with the next piece
             piece, self._held = piece[:-1], "\r"
-        if piece:
+        if piece and self._markdown is not None:
+            self._render(self._markdown.feed(text.printable_lines(piece)))
+            self._pass_by(self._markdown.last_line)
+        elif piece:
             click.echo(text.printable_lines(piece), nl=False)
             self._open = not piece.endswith("\n")
+
+    def _render(self, blocks: list[str]) -> None:
+        for block in blocks:
+            self._wipe()
+            if self._blocks:
+                click.echo()
+            self._blocks += 1
+            click.echo(render_markdown(block))
 
     def end_line(self) -> None:
         """Let whatever comes next begin on a line of its own."""
         self._wipe()
+        if self._markdown is not None:
+            self._render([rest] if (rest := self._markdown.rest()).strip() else [])
+            self._blocks = 0
         if self._open:
             click.echo()
         self._open, self._held = False, ""
@@ -146,7 +165,7 @@ class LiveRunPrinter:
 
     def _beside(self, line: str, *, dim: bool = False) -> None:
         self._wipe()
-        if self._open and sys.stdout.isatty():
+        if (self._open or self._markdown is not None) and sys.stdout.isatty():
             self.end_line()
         (tell_dim if dim else tell)(line)
 
@@ -154,12 +173,17 @@ class LiveRunPrinter:
         share = f" {event.current / event.total:.0%}" if event.current is not None and event.total else ""
         line = f"  {text.printable(event.tool)}{share} {text.printable(event.stage)}".rstrip()
         if sys.stderr.isatty():
-            self._wipe()
-            click.echo(text.short(line, 78), nl=False, err=True)
-            self._passing = True
+            self._pass_by(line)
         elif event.stage and self._stages.get(event.call_id) != event.stage:
             self._stages[event.call_id] = event.stage
             tell(line)
+
+    def _pass_by(self, line: str) -> None:
+        """A line that the next one is written over."""
+        if line and sys.stderr.isatty():
+            self._wipe()
+            click.echo(text.short(line, 78), nl=False, err=True)
+            self._passing = True
 
     def _wipe(self) -> None:
         if self._passing:
