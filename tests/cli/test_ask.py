@@ -129,7 +129,7 @@ def test_progress_is_told_beside_the_answer(folder: Path) -> None:
         (("-m", "scripted:script.toml", "--tools", "nothing.py"), "there is no such file"),
         (("-m", "scripted:script.toml", "--tools", "talk_tools:ad"), "did you mean 'add'?"),
         (("-m", "scripted:script.toml", "--tools", "talk_tools:TOOLS"), "has no 'TOOLS'"),
-        (("-m", "scripted:script.toml", "--tools", "os:sep"), "str is no tool"),
+        (("-m", "scripted:script.toml", "--tools", "os:sep"), "str is not a tool"),
         (("-m", "scripted:script.toml", "--rule", "maybe pay"), "is not of the form"),
     ],
 )

@@ -263,7 +263,7 @@ def test_on_a_terminal_a_second_ctrl_c_leaves_a_conversation_that_goes_on(folder
     )
 
     assert code == 0
-    assert "a turn is under way" not in shown
+    assert "a turn is in progress" not in shown
 
 
 def test_on_a_terminal_ctrl_c_at_the_prompt_does_not_leave(folder: Path) -> None:

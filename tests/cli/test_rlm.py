@@ -267,7 +267,7 @@ def test_a_run_that_could_not_be_taken_up_stands_as_it_stood(folder: Path) -> No
     none = run("rlm", "resume", paused, "-m", "scripted:pay.json", *WITH)
 
     assert "was begun with another context" in another.stderr
-    assert "give it again to go on" in none.stderr
+    assert "give it again to continue" in none.stderr
     assert [each["state"] for each in lines(run("proof", "list", "--json"))] == ["waiting"]
 
 

@@ -317,7 +317,7 @@ def test_sighup_reads_the_configuration_anew_and_says_what_holds_later(folder: P
     with running(folder, "serve", "--listen", "127.0.0.1:0", "--no-page", "--tools", "tools.py") as (process, _):
         assert process.stderr is not None
         for changed, told in (
-            (CONFIG.replace("bad*", "worse*"), "The configuration was read anew."),
+            (CONFIG.replace("bad*", "worse*"), "The configuration was reloaded."),
             (CONFIG.replace("kitchen", "attic"), "holds from the next start on"),
             (CONFIG + "[nonsense", "until it is mended, everything stays as it was"),
         ):

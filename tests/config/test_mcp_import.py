@@ -170,7 +170,7 @@ def test_no_secret_is_copied_and_what_to_set_is_told(tmp_path: Path, entry: dict
     [
         ("x", "no JSON object"),
         ({}, "neither a command nor a url"),
-        ({"command": 3.5, "args": "x"}, "args are no list"),
+        ({"command": 3.5, "args": "x"}, "args are not a list"),
         ({"command": None}, "command must be text"),
         ({"command": "x", "type": "http"}, "of the kind 'http'"),
         ({"url": "unix:///tmp/x.sock"}, "no address"),

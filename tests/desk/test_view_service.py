@@ -122,7 +122,7 @@ async def test_a_trial_is_found_again_by_whoever_asks_and_can_be_ended(house: Vi
         frames = await here.frames("desk.trial", run=run)
         assert [(event, data.get("outcome")) for event, data in frames] == [("call", "cancelled"), ("done", None)]
         assert (await here.ask("desk.trials", name="desk:add"))["trials"] == []
-        with pytest.raises(BusError, match="the record has what became of it"):
+        with pytest.raises(BusError, match="the record has its result"):
             await here.ask("desk.untry", run="run_of_yesterday")
 
 

@@ -388,7 +388,7 @@ async def test_a_client_that_sends_a_call_again_while_it_runs_gets_its_result_an
         wanted = await executor.invoke(ToolCall("call_9", "pay", {"to": "ada", "amount": 5}), context)
     assert (first.text, first.warnings) == ("paid", ())
     assert [each.text for each in again] == ["paid"] * 2
-    assert all("an equal call that was under way (run run_1, call call_0)" in each.warnings[-1] for each in again)
+    assert all("an equal call that was running (run run_1, call call_0)" in each.warnings[-1] for each in again)
     assert (wanted.text, wanted.warnings) == ("paid", ())  # the first has ended: it is wanted again
     assert bank.paid == [("ada", 5)] * 2
 

@@ -27,10 +27,10 @@ LOOP, THREAD = "3600", "0"
 CASES = {
     # kind          who commits   what its error says
     ("full", LOOP): "the disk is full; make room",
-    ("fsync", LOOP): "check the disk, then open the journal anew (disk I/O error, SQLITE_IOERR_FSYNC)",
-    ("fsync", THREAD): "check the disk, then open the journal anew (disk I/O error, SQLITE_IOERR_FSYNC)",
-    ("fsync, once", LOOP): "check the disk, then open the journal anew (disk I/O error, SQLITE_IOERR_FSYNC)",
-    ("write", LOOP): "check the disk, then open the journal anew (disk I/O error, SQLITE_IOERR_WRITE)",
+    ("fsync", LOOP): "check the disk, then open the journal again (disk I/O error, SQLITE_IOERR_FSYNC)",
+    ("fsync", THREAD): "check the disk, then open the journal again (disk I/O error, SQLITE_IOERR_FSYNC)",
+    ("fsync, once", LOOP): "check the disk, then open the journal again (disk I/O error, SQLITE_IOERR_FSYNC)",
+    ("write", LOOP): "check the disk, then open the journal again (disk I/O error, SQLITE_IOERR_WRITE)",
 }
 
 
@@ -197,9 +197,9 @@ def told(folder: Path, prepare: Callable[[], None] | None, kind: str) -> Callabl
     ("kind", "words", "afterwards"),
     [
         ("full", "the disk is full; make room, then try again", "← pay ok"),
-        ("write", "check the disk, then open the journal anew", "← pay ok"),
-        ("read-only", "check the disk, then open the journal anew", "← pay ok"),
-        ("fsync", "check the disk, then open the journal anew", "← pay in_doubt"),
+        ("write", "check the disk, then open the journal again", "← pay ok"),
+        ("read-only", "check the disk, then open the journal again", "← pay ok"),
+        ("fsync", "check the disk, then open the journal again", "← pay in_doubt"),
     ],
 )
 def test_23_ask_stops_before_the_effect_with_one_line_and_1_and_resume_goes_on(

@@ -104,4 +104,4 @@ def test_a_script_may_fail_only_in_ways_that_there_are(folder: Path) -> None:
 
     result = run("ask", "-m", "scripted:odd.toml", "hello?")
 
-    assert (result.exit_code, "is no script of replies" in result.stderr) == (1, True)
+    assert (result.exit_code, "is not a script of replies" in result.stderr) == (1, True)

@@ -88,7 +88,7 @@ def test_an_event_stream_that_ends_inside_an_event_was_cut_off(rest: bytes) -> N
 
 @pytest.mark.parametrize("line", [b'{"error": "boom"}\n', b"<html>\n", b"upstream error: 502\n", b"\x00\n"])
 def test_a_line_that_belongs_in_no_event_stream_is_an_error(line: bytes) -> None:
-    assert framed(SseFrames(), [b"data: {}\n\n" + line]) == "the reply has a line that is no part of an event stream"
+    assert framed(SseFrames(), [b"data: {}\n\n" + line]) == "the reply has a line that is not part of an event stream"
 
 
 def test_comments_and_fields_of_other_versions_are_passed_over() -> None:

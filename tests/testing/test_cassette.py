@@ -589,7 +589,7 @@ def test_a_decorator_without_a_name_says_what_to_write() -> None:
         (lambda file: file["entries"][0].update(reply=5), "entry 1: Expected `object`, got `int` - at `$.reply`"),
         (lambda file: file["entries"][0].update(note="x"), "entry 1: Object contains unknown field `note`"),
         (lambda file: file["entries"][1].pop("output"), "entry 2: a call has either an `output` or an `error`"),
-        (lambda file: file["entries"].pop(0), "entry 2: `after` names entry 1, which is no reply before this one"),
+        (lambda file: file["entries"].pop(0), "entry 2: `after` names entry 1, which is not a reply before this one"),
         (lambda file: file["entries"][2]["request"].update(after=9), "entry 3: `after` names entry 9"),
     ],
     ids=lambda value: value if isinstance(value, str) else "edit",

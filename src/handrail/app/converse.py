@@ -47,13 +47,14 @@ logger = logging.getLogger(__name__)
 SECONDS = 600.0
 """How long one answer may take; a person's time to confirm something does not count."""
 _SAYS = (
-    "Talk with {model}, which has tools of its own{tools}. Give `conversation` as it was returned to go on with one."
+    "Talk with {model}, which has its own tools{tools}. To continue a conversation, give `conversation` as it was"
+    " returned."
 )
 _INPUT = {
     "type": "object",
     "properties": {
         "message": {"type": "string", "minLength": 1, "description": "What you say."},
-        "conversation": {"type": "string", "description": "The id of a conversation to go on with."},
+        "conversation": {"type": "string", "description": "The id of a conversation to continue."},
     },
     "required": ["message"],
     "additionalProperties": False,
@@ -62,12 +63,12 @@ _OUTPUT = {
     "type": "object",
     "properties": {
         "text": {"type": "string", "description": "What was answered."},
-        "conversation": {"type": "string", "description": "The id by which it goes on."},
+        "conversation": {"type": "string", "description": "The id with which to continue it."},
         "run": {"type": "string", "description": "The run in the record."},
         "waiting": {
             "type": "array",
             "items": {"type": "string"},
-            "description": "Calls that were not made: each waits for a person's word, and how it is given.",
+            "description": "Calls that were not made: each waits for a person's approval; says how to give it.",
         },
     },
     "required": ["text", "conversation", "run"],

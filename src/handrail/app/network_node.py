@@ -106,7 +106,7 @@ class NetworkNode:
             await self.app.reload()
         except HandrailError as error:
             return f"{error}; until it is mended, everything stays as it was"
-        told = "The configuration was read anew."
+        told = "The configuration was reloaded."
         return told if _lasting(self.app.config) == before else f"{told} {_NEXT_START}"
 
     def server(self) -> NodeServer:

@@ -139,7 +139,7 @@ def _manifest(tar: tarfile.TarFile, file: Path) -> BackupManifest:
     first = tar.next()
     held = None if first is None or first.name != _MANIFEST or not first.isreg() else tar.extractfile(first)
     if first is None or held is None or first.size > _LONGEST_MANIFEST:
-        raise UsageError(f"{str(file)!r} is no backup of a node; make one with: handrail state backup FILE")
+        raise UsageError(f"{str(file)!r} is not a backup of a node; make one with: handrail state backup FILE")
     said = held.read()
     try:
         format = msgspec.json.decode(said, type=dict[str, object]).get("format")

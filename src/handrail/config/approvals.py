@@ -276,7 +276,7 @@ class FilePins:
                 return {}
             known = self._approvals.of(self._config, server)  # somebody else was quicker, or took the word back
         if known is None or known.tools is None or known.binds != approval_binding(endpoint):
-            why = f"the word on the server was taken back, or is for another; handrail mcp approve {server}"
+            why = f"the approval of the server was revoked, or is for another one; handrail mcp approve {server}"
             return dict.fromkeys(tools, why)
         return differences(known.tools, tools, server, allow_new=server in self._allow_new)
 

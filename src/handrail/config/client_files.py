@@ -79,7 +79,7 @@ class ClientFile:
         for key in self.keys:
             found = found.get(key, {})
             if not isinstance(found, dict):
-                raise ConfigError("is no table", file=str(self.path), key=".".join(self.keys))
+                raise ConfigError("is not a table", file=str(self.path), key=".".join(self.keys))
         return dict(found)
 
 
@@ -180,7 +180,7 @@ def parse_client_text(text: str, path: Path) -> dict[str, Any]:
     except (UnicodeError, RecursionError, ValueError) as error:
         raise ConfigError(f"is not {kind} that can be used: {error}", file=str(path)) from error
     if not isinstance(data, dict):
-        raise ConfigError("is no JSON object", file=str(path))
+        raise ConfigError("is not a JSON object", file=str(path))
     return data
 
 

@@ -138,7 +138,7 @@ def _codex_entry(entry: Any) -> Any:
     found = {key: value for key, value in entry.items() if key not in _CODEX}
     passed = entry.get("env_vars", [])
     if not isinstance(passed, list) or not all(isinstance(each, str) for each in passed):
-        raise _EntryRefused("its env_vars are no list of names")
+        raise _EntryRefused("its env_vars are not a list of names")
     if passed:
         found["env"] = {**{name: f"${{{name}}}" for name in passed}, **entry.get("env", {})}
     headers = {**entry.get("http_headers", {})}
@@ -199,7 +199,7 @@ class _EntryReader:
         if self._name != self._written:
             self._notes.append(f"it is called {self._name!r} here")
         if not isinstance(entry, dict):
-            raise _EntryRefused("it is no JSON object")
+            raise _EntryRefused("it is not a JSON object")
         table = self._address(entry) if "command" not in entry else self._program(entry)
         if entry.get("disabled") is True:
             table["enabled"] = False
@@ -226,7 +226,7 @@ class _EntryReader:
         table: dict[str, Any] = {"command": self._text(_str(entry["command"], "command"))}
         args = entry.get("args", [])
         if not isinstance(args, list):
-            raise _EntryRefused("its args are no list")
+            raise _EntryRefused("its args are not a list")
         if args:
             table["args"] = list(self._args([_str(each, "args") for each in args]))
         if (env := self._values(entry.get("env"), "env", str)) is not None:
@@ -245,7 +245,7 @@ class _EntryReader:
         if kind is not None and kind not in _HTTP:
             raise _EntryRefused(f"it is of the kind {kind!r}, which is not known here")
         if not url.startswith(("http://", "https://", "${")):
-            raise _EntryRefused("its url is no address with http:// or https://")
+            raise _EntryRefused("its url is not an address with http:// or https://")
         table: dict[str, Any] = {"url": self._hidden(self._text(url), "URL")}
         headers = self._values(entry.get("headers"), "headers", lambda name: f"{self._name}_{name}")
         if headers is not None:
@@ -271,7 +271,7 @@ class _EntryReader:
         if not written:
             return None
         if not isinstance(written, dict):
-            raise _EntryRefused(f"its {what} are no JSON object")
+            raise _EntryRefused(f"its {what} are not a JSON object")
         found: dict[str, str] = {}
         for name, value in written.items():
             text = self._text(_str(value, f"{what}.{name}"))
@@ -384,7 +384,7 @@ def add_servers(path: Path, servers: tuple[ImportedServer, ...]) -> None:
         raise ConfigError(f"is not TOML: {error}", file=str(path)) from error
     taken = there.get("mcp", {})
     if not isinstance(taken, dict):
-        raise ConfigError("is no table of MCP servers; write them as [mcp.NAME] tables", file=str(path), key="mcp")
+        raise ConfigError("is not a table of MCP servers; write them as [mcp.NAME] tables", file=str(path), key="mcp")
     for server in servers:
         if server.name in taken:
             raise ConfigError(

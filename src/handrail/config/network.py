@@ -207,7 +207,7 @@ def _host_and_port(facts: TomlTable, key: str) -> tuple[str, int] | None:
         return None
     host, colon, port = written.rpartition(":")
     if not colon or not host or not (port.isascii() and port.isdecimal()) or int(port) > 65_535:
-        raise facts.error(key, 'is no address and port; write them as "127.0.0.1:9464"')
+        raise facts.error(key, 'is not an address and port; write them as "127.0.0.1:9464"')
     return host.strip("[]"), int(port)
 
 

@@ -176,7 +176,7 @@ def _with(data: dict[str, Any], path: Path, value: Value | None) -> dict[str, An
     if inner is None and value is None:
         return None
     if not isinstance(inner, dict | None):
-        raise UsageError(f"{key} is no table in the text; change it there")
+        raise UsageError(f"{key} is not a table in the text; change it there")
     made = _with(inner or {}, tuple(rest), value)
     return None if made is None else {**data, key: made}
 

@@ -132,7 +132,7 @@ def _module_of(path: Path) -> ModuleType:
         raise UsageError(f"--tools {path}: there is no such file")
     path = path.resolve()
     if not path.stem.isidentifier():
-        raise UsageError(f"--tools {path.name}: {path.stem!r} is no name for a module; use letters, digits and _")
+        raise UsageError(f"--tools {path.name}: {path.stem!r} is not a name for a module; use letters, digits and _")
     put_folder_on_path(path.parent)
     module = _imported(path.stem, str(path))
     if Path(module.__file__ or "").resolve() != path:
@@ -175,4 +175,4 @@ def _flat(value: Any, written: str) -> Iterator[Any]:
         case _ if callable(value):
             yield Tool.from_function(value)
         case _:
-            raise UsageError(f"--tools {written}: {type(value).__name__} is no tool; {_HOW}")
+            raise UsageError(f"--tools {written}: {type(value).__name__} is not a tool; {_HOW}")

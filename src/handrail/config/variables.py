@@ -88,7 +88,9 @@ def environment_value(name: str, place: TomlKeyPath, environ: Mapping[str, str])
     """
     if name not in environ:
         if name.startswith(SECRET):
-            raise place.error(f"no secret {name.removeprefix(SECRET)!r} is kept for it; write env:NAME, or add it anew")
+            raise place.error(
+                f"no secret {name.removeprefix(SECRET)!r} is kept for it; write env:NAME, or add it again"
+            )
         raise place.error(f"the environment variable {name!r} is not set")
     if name.startswith(SECRET) or is_secret_name(name):
         remember_secret(environ[name])

@@ -159,7 +159,7 @@ def read_edited_object(text: str) -> dict[str, Any]:
     try:
         found = parse(text)
     except (JSONTextError, RecursionError) as error:
-        raise UsageError(f"this is no JSON: {error}") from error
+        raise UsageError(f"this is not JSON: {error}") from error
     if not isinstance(found, dict):
         raise UsageError(f'write an object, as {{"name": "value"}}; this is {kind_of(found)}')
     return found

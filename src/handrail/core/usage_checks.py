@@ -52,7 +52,7 @@ def check_model(given: Any) -> None:
         raise UsageError("an LLM stands where a model is wanted; give llm.model")
     if isinstance(given, type) or not callable(getattr(given, "stream", None)) or not hasattr(given, "name"):
         kind = given.__name__ if isinstance(given, type) else type(given).__name__
-        raise UsageError(f"{kind!r} is no model: that has a name and stream(request), as create_llm(...).model has")
+        raise UsageError(f"{kind!r} is not a model: that has a name and stream(request), as create_llm(...).model has")
 
 
 def check_journal(given: Any) -> None:

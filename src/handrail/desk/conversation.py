@@ -284,7 +284,7 @@ class DeskConversation:
         if self._closing:
             raise UsageError("the desk is closed; start the program again")
         if self.working:
-            raise UsageError("a turn is under way in this conversation; wait for its end, or stop it")
+            raise UsageError("a turn is in progress in this conversation; wait until it ends, or stop it")
 
     async def _wind_up(self) -> None:
         """Calls that were left without a result get one before anybody speaks: what became of them, or that they

@@ -70,7 +70,7 @@ def read_shared_file(data: bytes, new_id: NewId) -> tuple[str, Conversation]:
     try:
         found = msgspec.convert(parse(data, max_size=MOST_BYTES), SharedConversation)
     except (JSONTextError, msgspec.ValidationError, RecursionError) as error:
-        raise UsageError(f"this is no shared conversation of handrail: {error}") from error
+        raise UsageError(f"this is not a shared conversation of handrail: {error}") from error
     if len(found.messages) > MOST_MESSAGES:
         raise UsageError(f"the conversation has more than {MOST_MESSAGES} messages")
     title = " ".join(found.title.split())[:_TITLE]
@@ -119,7 +119,7 @@ def _renamed(messages: tuple[Message, ...], new_id: NewId) -> list[Message]:
             case ResultMessage(result=result):
                 if (id := ids.pop(result.tool_call_id, None)) is None:
                     raise UsageError(
-                        f"this is no shared conversation of handrail: result without a call: {result.name}"
+                        f"this is not a shared conversation of handrail: result without a call: {result.name}"
                     )
                 found.append(ResultMessage(_outside(result, id), message.at))
             case _:

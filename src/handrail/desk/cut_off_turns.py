@@ -64,7 +64,7 @@ class _CutOffTurns:
                 except UsageError:
                     self._others.add(run)
                 except (JournalError, StateError) as error:  # it is told again
-                    logger.warning("the run %r was cut off, and cannot be taken up yet: %s", run, error)
+                    logger.warning("the run %r was interrupted, and cannot be resumed yet: %s", run, error)
                 except Exception:
                     self._others.add(run)
                     logger.exception("the run %r was cut off, and cannot be taken up", run)

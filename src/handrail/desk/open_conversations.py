@@ -166,7 +166,7 @@ class OpenConversations:
                 if not about.title and about.messages < 2 and age > _FORGOTTEN:
                     self._store.delete(about.id)
         except (HandrailError, OSError):
-            logger.exception("empty conversations could not be removed; everything else goes on")
+            logger.exception("empty conversations could not be removed; everything else continues")
 
     async def _open(self, id: str) -> DeskConversation:
         about, conversation, why = await self._found(id)

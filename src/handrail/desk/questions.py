@@ -166,7 +166,7 @@ class PendingQuestions:
                 return Edit(self.by, _edited(waiting, arguments))
             case "always" if rule not in waiting.rules:
                 offered = "; ".join(waiting.rules) or "none can be set for this call"
-                raise UsageError(f"{rule!r} is no rule that was offered; there are: {offered}")
+                raise UsageError(f"{rule!r} is not a rule that was offered; there are: {offered}")
         return Allow(self.by)
 
     @contextmanager

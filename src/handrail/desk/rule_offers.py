@@ -15,7 +15,7 @@ from handrail.core.redact import redact
 from handrail.desk.values import RuleOffer, RuleValue
 from handrail.execute.rules import Rule
 
-HOW_LONG = "It holds until you take it back (handrail confirm forget), and only while the tool stays as it is now."
+HOW_LONG = "It is valid until you remove it (handrail confirm forget), and only while the tool does not change."
 _BELOW = "/**"
 
 

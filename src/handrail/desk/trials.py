@@ -76,7 +76,7 @@ class ToolTrials:
         """
         trial = self._trials.get(run)
         if trial is None:
-            raise UsageError(f"trial {run!r} is not known here any more; the record has what became of it")
+            raise UsageError(f"trial {run!r} is no longer known here; the record has its result")
         return trial
 
     async def close(self) -> None:

@@ -125,7 +125,7 @@ def messages_from_input(text: str, attached: Sequence[AttachedFile], at: int) ->
         UsageError: There is nothing in it, or too much.
     """
     if not text.strip() and not attached:
-        raise UsageError("there are no words and no files; say something")
+        raise UsageError("the prompt is empty; write some text or attach a file")
     if len(attached) > MOST_FILES or sum(len(each.data) for each in attached) > MOST_BYTES:
         raise UsageError(f"at most {MOST_FILES} files and {MOST_BYTES // 1024**2} MB go with one message; give less")
     read = [(each, _text(each)) for each in attached]

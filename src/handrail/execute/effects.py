@@ -206,10 +206,10 @@ class EarlierEffects:
         if result.outcome == "in_doubt":
             raise InDoubt(f"{_in_doubt(tool, earlier)} ({result.text})")
         if earlier.waits:
-            return _received(result, attempt, f"this is what became of the equal call that waited ({earlier.where})")
+            return _received(result, attempt, f"this is the result of the equal call that waited ({earlier.where})")
         if result.outcome in _DOUBTFUL and repeating is not None:
             raise InDoubt(_in_doubt(tool, earlier))
-        note = f"not run again: this is the result of an equal call that was under way ({earlier.where});"
+        note = f"not run again: this is the result of an equal call that was running ({earlier.where});"
         return _received(result, attempt, f"{note} if it is wanted again, call it again")
 
     async def _result_of(

@@ -43,7 +43,7 @@ class HttpAddress(NamedTuple):
 def _read(url: str) -> HttpAddress:
     parts = urlsplit(url)
     if parts.scheme not in _PORTS or not parts.hostname:
-        raise ValueError("it is no http or https URL with a host")
+        raise ValueError("it is not an http or https URL with a host")
     host = parts.hostname if parts.hostname.isascii() else parts.hostname.encode("idna").decode()
     if not host.isprintable() or " " in host:
         raise ValueError("its host has a character that no host has")

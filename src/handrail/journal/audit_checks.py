@@ -65,7 +65,8 @@ class AuditWalk:
         try:
             found = open_note(note, keys)
         except (BrokenProof, AttributeError, TypeError) as error:
-            self._bad(None, f"{name} does not hold: {error.why if isinstance(error, BrokenProof) else 'it is no text'}")
+            why = error.why if isinstance(error, BrokenProof) else "it is not text"
+            self._bad(None, f"{name} does not hold: {why}")
             return
         if found.origin != origin or (size is not None and found.size != size):
             self._bad(None, f"{name} belongs to {found.origin!r} at {found.size} entries")

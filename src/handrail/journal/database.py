@@ -64,7 +64,7 @@ _WAYS_OUT = {
     sqlite3.SQLITE_READONLY: "it cannot be written; give the user write permission on the file and its folder",
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened; check that its folder exists and can be written",
     sqlite3.SQLITE_BUSY: "another process keeps it locked; end that process, then try again",
-    sqlite3.SQLITE_IOERR: "reading or writing failed; check the disk, then open the journal anew",
+    sqlite3.SQLITE_IOERR: "reading or writing failed; check the disk, then open the journal again",
     sqlite3.SQLITE_CORRUPT: "it is damaged; keep a copy, and run: handrail proof verify",
     sqlite3.SQLITE_NOTADB: "it is not a journal; choose another path",
 }

@@ -58,7 +58,7 @@ class Checkpoint(Struct, frozen=True):
             raise BrokenProof(None, "the checkpoint is cut; it needs a name, a size and a root hash, a line each")
         origin, size, root, *extensions = lines
         if not _NUMBER.fullmatch(size):
-            raise BrokenProof(None, f"the size in the checkpoint is no number: {size!r}")
+            raise BrokenProof(None, f"the size in the checkpoint is not a number: {size!r}")
         try:
             return cls(origin, int(size), _unbase64(root), tuple(extensions))
         except (UsageError, ValueError) as error:

@@ -180,7 +180,7 @@ def run_extension(run: str, count: int) -> str:
 
 def timestamp(milliseconds: int) -> str:
     if not 0 <= milliseconds < 253_402_300_800_000:
-        raise InvalidBundle(f"{milliseconds} is no time of day")
+        raise InvalidBundle(f"{milliseconds} is not a time of day")
     return (datetime(1970, 1, 1) + timedelta(milliseconds=milliseconds)).isoformat(timespec="milliseconds") + "Z"
 
 
@@ -277,7 +277,7 @@ def parse_note(data: bytes) -> SignedNote:
     if not blank or not tail.endswith("\n") or len(lines) < 3 or any(c < " " and c != "\n" for c in text + tail):
         raise InvalidBundle("is cut or garbled")
     if not re.fullmatch("0|[1-9][0-9]{0,18}", lines[1]):
-        raise InvalidBundle(f"its size is no number: {show(lines[1])}")
+        raise InvalidBundle(f"its size is not a number: {show(lines[1])}")
     root = unbase64(lines[2])
     runs = [found for found in (RUN_LINE.fullmatch(line) for line in lines[3:]) if found]
     if not lines[0] or len(root) != 32 or len(runs) != 1:

@@ -62,7 +62,7 @@ def _decoded(data: bytes) -> str:
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return data.decode("utf-16", "replace")
     if b"\0" in data:
-        raise BusError("bad_request", "the document is no text; say its media type")
+        raise BusError("bad_request", "the document is not text; say its media type")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:

@@ -150,7 +150,7 @@ class SseFrames:
             case b"":
                 pass  # a comment, which keeps the connection alive
             case _ if not _FIELD.fullmatch(name):
-                raise ProtocolError("the reply has a line that is no part of an event stream")
+                raise ProtocolError("the reply has a line that is not part of an event stream")
 
     def _add(self, value: bytes) -> None:
         self._size += len(value) + 1

@@ -65,7 +65,7 @@ def vertex_endpoint(publisher: str, version: str) -> Locate:
         if not project:
             raise UsageError("vertex needs a project: project='NAME', or the environment variable GOOGLE_CLOUD_PROJECT")
         if not location.replace("-", "").isalnum():
-            raise UsageError(f"{location!r} is no location of Google Cloud; write it as 'europe-west4' or 'global'")
+            raise UsageError(f"{location!r} is not a location of Google Cloud; write it as 'europe-west4' or 'global'")
         host = _GOOGLE
         if location in _MULTI_REGIONS:
             host = f"https://aiplatform.{location}.rep.googleapis.com"

@@ -67,7 +67,7 @@ class Endpoint:
         parts = urlsplit(self.base_url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             wrong = redact_text(self.base_url)
-            raise UsageError(f"base_url {wrong!r} is no address of a service; write it as https://host/path")
+            raise UsageError(f"base_url {wrong!r} is not an address of a service; write it as https://host/path")
         if parts.username is not None or parts.query or parts.fragment:
             raise UsageError("base_url holds a user, a query or a fragment; give them as key and query")
         for name, value in (*self.headers.items(), (self.key_header, f"{self.key_prefix}{self.key or ''}")):

@@ -235,7 +235,7 @@ def _error_of(provider: CapabilityProvider, asked: BusCall, result: ToolResult) 
         case "failed" if not provider.is_tool and code != "invalid_output":
             message = f"{provider.descriptor.full_name} failed"
         case "ok":
-            raise AssertionError("a settled call with a value is no error")
+            raise AssertionError("a settled call with a value is not an error")
     return _on_wire(outcome, message)
 
 
@@ -246,7 +246,7 @@ def wire_error(result: ToolResult) -> BusError:
         UsageError: The result is no error.
     """
     if result.outcome == "ok":
-        raise UsageError(f"the result of {result.name!r} is no error; return its content")
+        raise UsageError(f"the result of {result.name!r} is not an error; return its content")
     return _on_wire(result.outcome, result.text if result.error is None else result.error.message)
 
 

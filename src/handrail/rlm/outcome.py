@@ -19,7 +19,7 @@ from handrail.run.code.notebook import InterpreterLost
 from handrail.run.history import unanswered_calls
 from handrail.run.single_run import FINALISE
 
-_WAITS = "a call of its code waits for a person's word; give it, and take the run up again"
+_WAITS = "a call of its code waits for a person's approval; give it, and resume the run"
 
 
 @dataclass(frozen=True, slots=True)

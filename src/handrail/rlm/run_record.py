@@ -50,7 +50,7 @@ class RlmRunRecord:
         """
         asked = [each.text for each in self.conversation.messages if isinstance(each, UserMessage)]
         if len(asked) > 1:
-            raise UsageError(f"run {run!r} had several questions in one REPL, and cannot be taken up; begin another")
+            raise UsageError(f"run {run!r} had several questions in one REPL, and cannot be resumed; start another")
         if asked and question and redact_text(question).strip() != redact_text(prompts.question_in(asked[0])):
             raise UsageError(f"run {run!r} was begun with another question; ask that, or none, or begin another run")
 
@@ -74,7 +74,7 @@ class RlmRunRecord:
         first = next((each for each in self.conversation.messages if isinstance(each, UserMessage)), None)
         task = None if first is None else prompts.task_of(first.text)
         if task is None:
-            raise UsageError(f"the context of run {run!r} is not on record, only its digest; give it again to go on")
+            raise UsageError(f"the context of run {run!r} is not on record, only its digest; give it again to continue")
         return task
 
 

@@ -67,7 +67,7 @@ def _settle(messages: list[Message], waiting: list[str], results: dict[str, Resu
 
 def _there(run: str, messages: tuple[Message, ...] | None) -> tuple[Message, ...]:
     if messages is None:
-        raise UsageError(f"the words of run {run!r} were erased; it cannot be taken up or told again")
+        raise UsageError(f"the words of run {run!r} were erased; it cannot be resumed or replayed")
     return messages
 
 

@@ -124,7 +124,7 @@ class Runner:
             ModelError: The model gave no usable reply.
         """
         if not isinstance(conversation, Conversation):
-            raise UsageError("a run goes on from a conversation; write Conversation().say('...')")
+            raise UsageError("a run continues a conversation; write Conversation().say('...')")
         executor = self._terms.executor
         executor.tools.check_deps(executor.deps if context.deps is None else context.deps)
         wanted = checked_type(returns)

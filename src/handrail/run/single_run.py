@@ -100,7 +100,8 @@ class RunTerms:
 
 
 _BESIDE_OTHERS = (
-    "the answer was given beside other calls, before their results were known; look at them, then give it again, alone"
+    "the answer was given together with other calls, before their results were known; look at them, then give it"
+    " again, alone"
 )
 FINALISE = "The limit of tool calls is reached. Finalise your answer now, without calling tools."
 

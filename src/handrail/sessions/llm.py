@@ -162,7 +162,7 @@ def _checked(settings: Mapping[str, Any]) -> RequestSettings:
     unknown = sorted(settings.keys() - CallSettings.__annotations__.keys())
     if unknown:
         near = nearest_name_hint(unknown[0], CallSettings.__annotations__)
-        raise UsageError(f"{unknown[0]!r} is no setting of a request{near}; give others as extra={{...}}")
+        raise UsageError(f"{unknown[0]!r} is not a setting of a request{near}; give others as extra={{...}}")
     checked = dict(settings)
     if "builtin" in checked:
         checked["builtin_tools"] = _builtin(checked.pop("builtin"))

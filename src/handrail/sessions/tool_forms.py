@@ -50,7 +50,7 @@ def choice_of(choice: ToolChoice | Mapping[str, Any] | str) -> ToolChoice:
             return NamedTool(name)
         case {"type": str(word)}:
             return choice_of(word)
-    raise UsageError(f"{choice!r} is no tool choice; give 'auto', 'none', 'required', or the name of a tool")
+    raise UsageError(f"{choice!r} is not a tool choice; give 'auto', 'none', 'required', or the name of a tool")
 
 
 def _definitions(item: Any) -> Iterator[ToolDefinition]:

@@ -55,10 +55,10 @@ def read_cassette(path: Path) -> list[Plain]:
     except FileNotFoundError:
         raise
     except (OSError, ValueError, RecursionError) as error:
-        raise UsageError(f"{path} is no cassette: {error}; record it again") from error
+        raise UsageError(f"{path} is not a cassette: {error}; record it again") from error
     version = content.get("cassette") if isinstance(content, dict) else None
     if version != VERSION:
-        raise UsageError(f"{path} is no cassette of version {VERSION}: its version is {version!r}; record it again")
+        raise UsageError(f"{path} is not a cassette of version {VERSION}: its version is {version!r}; record it again")
     entries: list[Plain] = []
     where = ""
     try:
@@ -154,7 +154,7 @@ def _whole(entry: Plain, before: Sequence[Plain], tools: Plain) -> Plain:
     messages = part.messages
     if part.after is not None:
         if not 0 < part.after <= len(before) or "reply" not in before[part.after - 1]:
-            raise ValueError(f"`after` names entry {part.after}, which is no reply before this one")
+            raise ValueError(f"`after` names entry {part.after}, which is not a reply before this one")
         messages = [*_told(before[part.after - 1]), *messages]
     if missing := [key for key in part.tools if key not in tools]:
         raise ValueError(f"the tool {missing[0]!r} is not among the `tools` of the file")

@@ -96,7 +96,7 @@ class ScriptFile:
         except OSError as error:
             raise UsageError(f"the script {str(path)!r} cannot be read: {error.strerror}") from error
         except (msgspec.MsgspecError, ValueError) as error:
-            raise UsageError(f"{path}: is no script of replies: {error}") from error
+            raise UsageError(f"{path}: is not a script of replies: {error}") from error
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         reply = self._next(request)

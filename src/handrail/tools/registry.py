@@ -214,7 +214,7 @@ def flattened_tools(tools: Any) -> Iterable[Any]:
         name = getattr(tools, "name", None) or getattr(tools, "__name__", "tool")
         raise UsageError(f"tools are given as a list; write [{name}]")
     if not isinstance(tools, Iterable):
-        raise UsageError(f"{type(tools).__name__!r} is no list of tools; give functions, tools or ensembles in one")
+        raise UsageError(f"{type(tools).__name__!r} is not a list of tools; give functions, tools or ensembles in one")
     return tools
 
 

@@ -469,7 +469,7 @@ def _check_function(function: Any, *, named: bool) -> None:
     if isinstance(function, Tool):
         raise InvalidDefinition(f"{function.name!r} is a tool already; use it as it is")
     if not callable(function) and not isinstance(function, classmethod | staticmethod):
-        raise InvalidDefinition(f"{function!r} is no function; write @tool over a def, or tool(function)")
+        raise InvalidDefinition(f"{function!r} is not a function; write @tool over a def, or tool(function)")
     if not named and getattr(function, "__name__", "") == "<lambda>":
         raise InvalidDefinition("a lambda has no name and no types; write a function with def")
 

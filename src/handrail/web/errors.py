@@ -36,7 +36,7 @@ class SessionBusy(WebSessionError):
     code = "session_busy"
 
     def __init__(self) -> None:
-        super().__init__("An answer is still under way in this session. Wait for its end, or stop it.")
+        super().__init__("An answer is still in progress in this session. Wait until it ends, or stop it.")
 
 
 class QuestionClosed(WebSessionError):

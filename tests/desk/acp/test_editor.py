@@ -307,7 +307,7 @@ async def test_a_turn_that_is_cancelled_at_once_does_nothing_and_says_so_whateve
         turn = asyncio.ensure_future(connection.prompt(session_id=id, prompt=[text_block("pay Ada")]))
         await asyncio.wait_for(editor.asked_now.wait(), 60)
         second = asyncio.ensure_future(connection.prompt(session_id=id, prompt=[text_block("hello")]))
-        with pytest.raises(RequestError, match="a turn is under way"):
+        with pytest.raises(RequestError, match="a turn is in progress"):
             await second
         await connection.cancel(session_id=id)
         third = asyncio.ensure_future(connection.prompt(session_id=id, prompt=[text_block("add them")]))
@@ -395,7 +395,7 @@ async def test_what_cannot_be_done_is_said_and_the_agent_goes_on(folder: Path) -
         id = await begun(connection, folder)
         wrong: list[tuple[Callable[[], Any], str]] = [
             (lambda: connection.prompt(session_id="nobody", prompt=[text_block("hi")]), "session/load"),
-            (lambda: connection.prompt(session_id=id, prompt=[]), "say something"),
+            (lambda: connection.prompt(session_id=id, prompt=[]), "the prompt is empty"),
             (lambda: connection.load_session(cwd="/", session_id="run_none", mcp_servers=[]), "run_none"),
             (lambda: connection.set_config_option(config_id="model", session_id=id, value="third"), "third"),
             (lambda: connection.set_config_option(config_id="speed", session_id=id, value="x"), "speed"),

@@ -73,7 +73,7 @@ def test_every_entry_is_verified_in_the_browser_and_opens_to_exactly_what_was_si
     assert set(marks(page)) == {"verified"}
     assert len(marks(page)) == page.locator(".entry").count() > 5
     expect(entry(page, "Allowed by ada")).to_be_visible()
-    expect(entry(page, "About to run, by the word of ada")).to_contain_text("notes:write_note")
+    expect(entry(page, "About to run, approved by ada")).to_contain_text("notes:write_note")
     expect(entry(page, "Answered after")).to_contain_text("ok")
     # What it proves, what not, and the key.
     expect(page.get_by_text("None of the run is missing up to this checkpoint.")).to_be_visible()

@@ -125,7 +125,7 @@ async def test_what_is_no_text_is_refused_with_what_it_is(tmp_path: Path, data: 
         result = await io.call("read_file", path="a", unit=unit)
 
     assert result.error is not None
-    assert (result.error.code, result.error.message) == ("binary", f"'a' is no text but {kind}")
+    assert (result.error.code, result.error.message) == ("binary", f"'a' is not text but {kind}")
 
 
 @given(st.text())

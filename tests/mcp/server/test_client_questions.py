@@ -432,7 +432,7 @@ async def test_no_more_calls_are_under_way_than_may() -> None:
     under_way = CallsInProgress(calls=1)
     one, two = (CallInProgress(ToolCall(id, "t", {}), Context(), "ann", None) for id in "ab")
     under_way.begin(one, _forever())
-    with pytest.raises(UsageError, match="it did not begin"):
+    with pytest.raises(UsageError, match="it did not start"):
         under_way.begin(two, _forever())
     await under_way.end(5)
 

@@ -246,7 +246,7 @@ async def test_calls_that_are_under_way_are_cancelled_and_answered_when_it_ends(
             await server
         for said in (await modern, read(await old)):
             assert said["result"]["isError"]
-            assert "The server ended while this call was under way" in words(said["result"])
+            assert "The server ended while this call was running" in words(said["result"])
     assert [event.outcome for event in stage.recorded(CallSettled)] == ["cancelled", "cancelled"]
 
 

@@ -326,7 +326,7 @@ async def test_a_payment_sent_again_while_it_runs_is_made_once(era: str) -> None
         may_end.set()
     assert paid == ["ada"]
     assert text(first.result()) == "paid ada"
-    assert text(again.result()).startswith("paid ada") and "that was under way" in text(again.result())
+    assert text(again.result()).startswith("paid ada") and "that was running" in text(again.result())
 
 
 @era

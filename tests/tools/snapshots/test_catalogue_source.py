@@ -120,9 +120,9 @@ def test_a_model_declares_the_tools_that_are_valid_for_it() -> None:
 
 
 WRONG: list[tuple[Any, str]] = [
-    ([], "is no catalogue"),
-    ({}, "is no catalogue"),
-    ({"code": "E_TRANSPORT", "message": "busy"}, "is no catalogue"),
+    ([], "is not a catalogue"),
+    ({}, "is not a catalogue"),
+    ({"code": "E_TRANSPORT", "message": "busy"}, "is not a catalogue"),
     ({"tools": {}}, "tools: expected an array, got object"),
     ({"tools": ["add"]}, "tools[0]: expected an object, got string"),
     ({"tools": [], "tolls": []}, "tolls: there is no such key"),

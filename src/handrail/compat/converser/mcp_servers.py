@@ -116,7 +116,7 @@ def _endpoint(server: str) -> Endpoint:
             return StdioEndpoint(command=words[0], args=tuple(words[1:]))
     if server.startswith(("http://", "https://")):
         return HttpEndpoint(url=server)
-    raise UsageError(f"{server!r} is no MCP server; write stdio://program, http://… or https://…")
+    raise UsageError(f"{server!r} is not an MCP server; write stdio://program, http://… or https://…")
 
 
 def _name(endpoint: Endpoint) -> str:

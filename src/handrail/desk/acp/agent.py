@@ -226,7 +226,7 @@ class EditorAgent:
         """Say it, and tell the editor all that comes of it until the turn ends."""
         desk = self._of(session_id)
         if session_id in self._turns:
-            raise RequestError(_INVALID, "a turn is under way in this session; wait for its end, or cancel it")
+            raise RequestError(_INVALID, "a turn is in progress in this session; wait until it ends, or cancel it")
         turn = self._turns[session_id] = EditorTurn(desk, session_id, self._editor)
         try:
             with _told_to_editor():

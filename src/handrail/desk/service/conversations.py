@@ -94,7 +94,7 @@ class ConversationCapabilities:
         fields = "id text attached? upto? once?"
         yield answer("desk.say", "Say something; the model answers.", self._say, fields, "index", changes=True)
         yield answer("desk.again", "Let the model answer again.", desk.again, "id", changes=True)
-        yield answer("desk.stop", "End the turn under way.", desk.stop, "id")
+        yield answer("desk.stop", "Stop the current turn.", desk.stop, "id")
         yield answer("desk.undo", "Keep so many messages.", desk.undo, "id upto", "words")
         yield answer("desk.choose", "Other models and tools.", desk.choose, "id model? ensembles? off?")
         # keeping
@@ -106,7 +106,7 @@ class ConversationCapabilities:
         # asking
         yield answer("desk.questions", "What waits for a word.", desk.all_questions, key="questions")
         fields = "request decision arguments? reason? rule?"
-        yield answer("desk.decide", "A person's word.", self._decide, fields, with_caller=True, changes=True)
+        yield answer("desk.decide", "A person's decision.", self._decide, fields, with_caller=True, changes=True)
         yield answer("desk.dismiss", "The failure was seen.", desk.dismiss, "id")
 
     async def _watch(self, request: RouteRequest) -> None:

@@ -58,7 +58,7 @@ class ViewCapabilities:
         answer, stream = _TABLE.answer, _TABLE.stream
         yield answer("desk.tools", "Every tool, with how it did.", tools.rows, key="tools")
         yield answer("desk.tool", "Everything about one tool.", tools.page, "name")
-        says = "Run one tool by hand. It goes on when nobody listens."
+        says = "Run one tool by hand. It continues when nobody listens."
         yield stream("desk.try", says, self._try, "name arguments", frames=_TRIED, changes=True)
         yield stream("desk.trial", "A tool that is tried.", self._follow_trial, "run", frames=_TRIED)
         yield answer("desk.trials", "What was begun of one tool.", trials.of, "name", "trials")

@@ -138,7 +138,7 @@ class ProofViews:
         try:
             return self._store.about(run).title
         except (UsageError, ContentError):
-            return ""  # most runs are no conversation, and one that cannot be read has no title to show
+            return ""  # most runs are not a conversation, and one that cannot be read has no title to show
 
     def _page(self, run: str, first: int, limit: int, size: int | None) -> RunPage:
         found = self._record.signed(run, first, limit, size)

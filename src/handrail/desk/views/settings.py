@@ -170,7 +170,7 @@ class SettingsView:
         try:
             text = set_toml_value(text, path, value) if path else text
         except (ValueError, RecursionError) as error:
-            raise UsageError("it is not TOML; mend it as text first") from error
+            raise UsageError("it is not TOML; correct it as text first") from error
         wrong = self._mistake(text)
         return SettingsForm(
             text=text,

@@ -162,7 +162,7 @@ def parse_url(url: str) -> HttpAddress:
     host = plain_host(address.host)
     written = f"[{address.host}]" if ":" in address.host else address.host
     if host is None or parts.netloc.lower().removeprefix(written)[:1] not in ("", ":"):
-        raise ToolError("bad_url", f"{address.host!r} is no host")
+        raise ToolError("bad_url", f"{address.host!r} is not a host")
     if _ip(host) is None and _NUMBER.fullmatch(host):
         raise ToolError("bad_url", f"{host!r} is an address in an odd spelling; write it as four numbers, as 192.0.2.1")
     return address._replace(host=host)

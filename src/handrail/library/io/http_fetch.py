@@ -156,7 +156,7 @@ def _following(url: str, location: str) -> str:
         following = urljoin(url, location)
         schemes = urlsplit(url).scheme, urlsplit(following).scheme
     except ValueError:
-        raise ToolError("redirected", f"{_origin(url)} leads to {location[:200]!r}, which is no URL") from None
+        raise ToolError("redirected", f"{_origin(url)} leads to {location[:200]!r}, which is not a URL") from None
     if schemes == ("https", "http"):
         raise ToolError("redirected", f"{_origin(url)} leads from https to {_origin(following)}, which is not followed")
     return following.partition("#")[0]
@@ -175,7 +175,7 @@ def _check_readable(answer: HttpAnswer) -> None:
 def _text(got: _FetchedDocument, raw: bool) -> str:
     text = _decoded(got)
     if not got.media_type and "\0" in text[:8_192]:
-        raise ToolError("not_text", "the answer does not say what it is, and it is no text")
+        raise ToolError("not_text", "the answer does not say what it is, and it is not text")
     notes = [f"from {got.url}"]
     if got.cut:
         notes.append(f"cut after {len(got.body):,} bytes")

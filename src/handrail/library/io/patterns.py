@@ -36,7 +36,7 @@ class LinearPattern:
         except (jsonschema_rs.ValidationError, ValueError, UnicodeError):
             raise ToolError(
                 "bad_pattern",
-                f"{text!r} is no regular expression that can be used; look-around and back-references are not "
+                f"{text!r} is not a regular expression that can be used; look-around and back-references are not "
                 "supported, and parentheses and brackets that are meant literally need a backslash",
             ) from None
         self._has = compiled.is_valid

@@ -162,7 +162,7 @@ def text_encoding(place: ConfinedPath, data: bytes, size: int, *, whole: bool = 
     encoding = encoding_of(data, whole=whole)
     if encoding is None:
         kind = binary_kind(data) or "binary data"
-        raise ToolError("binary", f"{place.shown!r} is no text but {kind} of {size:,} bytes")
+        raise ToolError("binary", f"{place.shown!r} is not text but {kind} of {size:,} bytes")
     return encoding
 
 

@@ -150,7 +150,7 @@ def _host_rule(key: str, rule: str) -> str:
         return rule
     if host is None:
         raise UsageError(
-            f"{key} of io: {rule!r} is no host; write 'example.org', '*.example.org', an IP address or '*', "
+            f"{key} of io: {rule!r} is not a host; write 'example.org', '*.example.org', an IP address or '*', "
             "without a scheme, a port or a path, and other letters than a to z as 'xn--…'"
         )
     return f"*.{host}" if rule.startswith("*.") else host

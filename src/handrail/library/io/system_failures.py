@@ -22,7 +22,7 @@ _SAYS = {
     errno.ENOSPC: ("no_space", "the disk is full; no file was changed"),
     errno.EDQUOT: ("no_space", "the disk quota is used up; no file was changed"),
     errno.EINVAL: ("bad_path", "the system cannot do that with this path"),
-    errno.ENXIO: ("not_a_file", "it is no ordinary file"),
+    errno.ENXIO: ("not_a_file", "it is not an ordinary file"),
 }
 
 

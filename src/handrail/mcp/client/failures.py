@@ -77,7 +77,7 @@ def translate_error(server: str, error: Exception, *, over: bool) -> Exception:
         case _ if over:
             return McpConnectionLost("the connection ended")
         case ValidationError():
-            return McpError(server, f"it answered with something that is no valid result: {schema_mistakes(error)}")
+            return McpError(server, f"it answered with something that is not a valid result: {schema_mistakes(error)}")
     return McpError(server, clean_server_text(describe_exception(error)))
 
 
@@ -133,7 +133,7 @@ def failure_reason(error: BaseException) -> str:
         case McpError(why=why):
             return why
         case ValidationError():
-            return f"it answered with something that is no valid result: {schema_mistakes(error)}"
+            return f"it answered with something that is not a valid result: {schema_mistakes(error)}"
     return clean_server_text(describe_exception(error))
 
 

@@ -279,7 +279,7 @@ async def _read(
     try:
         read = mend_message(body, envelope.id if envelope.kind == "request" else None)
     except UnreadableLine as error:
-        return TransportFault("unusable", f"it answered with what is no message: {error}")
+        return TransportFault("unusable", f"it answered with what is not a message: {error}")
     if isinstance(read, TransportFault) or read is body:
         return read if isinstance(read, TransportFault) else response
     kept = [(name, value) for name, value in response.headers.multi_items() if name != "content-length"]

@@ -206,7 +206,7 @@ def _told(message: JSONRPCMessage) -> JSONRPCMessage:
         case JSONRPCError(error=error) if is_broken_stream(error):
             error.data = TransportFault("lost", "the stream of the answer broke off")
         case JSONRPCError(error=error) if is_unreadable_answer(error):
-            error.data = TransportFault("unusable", "it answered with something that is no message")
+            error.data = TransportFault("unusable", "it answered with something that is not a message")
     return message
 
 

@@ -186,7 +186,7 @@ class ApproverQuestionHandler:
     async def _visit(self, server: str, message: str, url: str, meant: tuple[str, ...]) -> ElicitationReply:
         """Whether a person will go to an address. Nobody goes there for them."""
         if not _is_of_the_web(url):
-            raise UsageError(f"server {server!r} asks somebody to open {url!r}, which is no address of the web")
+            raise UsageError(f"server {server!r} asks somebody to open {url!r}, which is not an address of the web")
         decision = await self._decide(self._question(server, "elicit", message, {"url": url}, meant))
         return ElicitationReply("accept" if isinstance(decision, Allow) else _REFUSED.get(type(decision), "cancel"))
 

@@ -194,7 +194,7 @@ class _ServerProgram(ProgramProtocol):
 
     def _note(self, noise: str) -> None:
         self._noise = clean_server_text(noise)
-        logger.debug("an MCP server wrote what is no message: %s", self._noise)
+        logger.debug("an MCP server wrote what is not a message: %s", self._noise)
 
     def _on_room(self) -> None:
         if self._paused and len(self.incoming) < _FULL // 2:

@@ -148,7 +148,7 @@ class McpToolCatalogue:
         if name not in self.digests:
             return self.held.get(name) or "its server does not have it any more"
         if self.digests[name] != digest:
-            return "its server has changed its definition since it was approved; take the tools of the server anew"
+            return "its server has changed its definition since it was approved; approve the tools of the server again"
         return None
 
 

@@ -86,7 +86,7 @@ def mend_message(body: bytes, answers: int | str | None = None) -> bytes | Trans
         case JSONRPCResponse(id=id) | JSONRPCError(id=id) if answers is None or str(id) == str(answers):
             pass
         case _ if answers is not None:
-            return TransportFault("unusable", "it answered with a message that is no answer to what it was asked")
+            return TransportFault("unusable", "it answered with a message that is not an answer to what it was asked")
     return message.model_dump_json(by_alias=True, exclude_unset=True).encode() if mended else body
 
 
@@ -151,7 +151,7 @@ def _message(value: Any) -> JSONRPCMessage:
             return substitute_answer(
                 id, TransportFault("unusable", "it answered with something that is neither a result nor an error")
             )
-    raise UnreadableLine("a line of JSON that is no message")
+    raise UnreadableLine("a line of JSON that is not a message")
 
 
 def _asked(method: str, id: Any, params: dict[str, Any] | None) -> JSONRPCMessage:

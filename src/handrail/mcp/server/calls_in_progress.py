@@ -28,7 +28,7 @@ News = Literal["done", "asked", "detached"]
 logger = logging.getLogger(__name__)
 
 _ENDED = (
-    "The server ended while this call was under way. It was cancelled; what it had done by then, it had done. "
+    "The server ended while this call was running. It was cancelled; what it had done by then, it had done. "
     "The server's record says how far it came."
 )
 
@@ -144,8 +144,8 @@ class CallsInProgress:
         """
         if self._ended or len(self._all) >= self._most_calls:
             work.close()
-            busy = f"{self._most_calls} calls are under way already; send this one again later, it did not begin"
-            raise UsageError("the server is ending and takes no more calls" if self._ended else busy)
+            busy = f"{self._most_calls} calls are already running; send this one again later, it did not start"
+            raise UsageError("the server is stopping and accepts no more calls" if self._ended else busy)
         going.start(work)
         self._all.add(going)
         going.on_done(lambda: self._over(going))

@@ -153,4 +153,4 @@ async def lead(
     try:
         return await flights.lead(key, note, until=until, may_wait=may_wait)
     except TimeoutError:
-        raise BusError("timeout", "it is still under way; ask again by its id", outcome="timeout") from None
+        raise BusError("timeout", "it is still running; ask again with its id", outcome="timeout") from None

@@ -23,7 +23,7 @@ def version_of(wanted: VersionReq) -> Version:
     if isinstance(wanted, str):
         found = _WRITTEN.fullmatch(wanted.replace(" ", ""))
         if found is None:
-            raise BusError("bad_request", f"{wanted[:40]!r} is no version; write it as 1.0")
+            raise BusError("bad_request", f"{wanted[:40]!r} is not a version; write it as 1.0")
         return int(found[1]), int(found[2])
     major, minor = wanted
     return int(major), int(minor)

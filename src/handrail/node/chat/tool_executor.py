@@ -304,7 +304,7 @@ class ToolExecutor(ClosedOnExit):
             tool = self._executor.tools.find(call.name)
             given = call.arguments if isinstance(call.arguments, dict) else parse_object(call.arguments)
         except JSONTextError as error:
-            return f"the arguments are no JSON object: {error}"
+            return f"the arguments are not a JSON object: {error}"
         except UnknownTool as error:
             return str(error)
         asked = [each for each in self._confirmations.of(call.id) if each.asked.tool == tool.scoped_name]
@@ -312,7 +312,7 @@ class ToolExecutor(ClosedOnExit):
         if not same:
             return "it was asked about with other arguments; ask again, for these"
         unused = [each for each in same if not each.used]
-        return unused[-1] if unused else "the word for it was used already; it is good once"
+        return unused[-1] if unused else "its approval was already used; an approval is valid once"
 
 
 def _refused(call: ToolCall, why: str) -> ToolResult:

@@ -43,7 +43,7 @@ def _schema(kind: type) -> Schema:
             case {"discriminator": {"mapping": dict(kinds)}}:
                 return {"anyOf": [whole(named[reference.rpartition("/")[2]]) for reference in kinds.values()]}
             case dict():
-                titled = isinstance(part.get("title"), str)  # with the name of a type, which is no part of the API
+                titled = isinstance(part.get("title"), str)  # with the name of a type, which is not part of the API
                 return {key: whole(value) for key, value in part.items() if key != "title" or not titled}
             case list():
                 return [whole(each) for each in part]

@@ -132,7 +132,7 @@ class _GatewayRequestHandler:
         with token_errors_as_invalid():
             caller, token = await self._gateway.caller_of(request)
         if self._busy >= self._gateway.bounds.at_once:
-            why = f"{self._busy} answers are under way; ask again"
+            why = f"{self._busy} answers are in progress; ask again"
             raise BusError("capacity_exceeded", why, retry_after_ms=1_000)
         return caller, token
 

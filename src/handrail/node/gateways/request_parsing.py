@@ -81,7 +81,7 @@ def check_tools(tools: tuple[ToolOffer, ...], choice: ToolChoice, param: str) ->
     seen: set[str] = set()
     for at, tool in enumerate(tools):
         if not _NAME.fullmatch(tool.name):
-            refuse_field(f"{param}[{at}]", f"{tool.name[:_SEEN]!r} is no name of a tool: 1 to 128 of A-Z a-z 0-9 _ -")
+            refuse_field(f"{param}[{at}]", f"{tool.name[:_SEEN]!r} is not a tool name: 1 to 128 of A-Z a-z 0-9 _ -")
         if tool.name in seen:
             refuse_field(f"{param}[{at}]", f"{tool.name!r} is declared twice")
         seen.add(tool.name)

@@ -137,7 +137,7 @@ class SocketLink:
         except ConnectionClosed as error:
             await self._frames.put(_closed_by(error.rcvd, upto))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            await self._frames.put(LinkLost("the node sent what is no frame"))
+            await self._frames.put(LinkLost("the node sent what is not a frame"))
 
     async def _ack(self, upto: int) -> None:
         await self._connection.send(_JSON.encode({"type": "ack", "upto": upto}).decode())

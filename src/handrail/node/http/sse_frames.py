@@ -64,7 +64,7 @@ def _frame(fields: dict[bytes, bytes]) -> StreamFrame | None:
     try:
         data = parse_lightly(fields[b"data"], max_depth=_DEEPEST)
         if not isinstance(data, dict):
-            raise ValueError(f"{kind_of(data)} is no frame")
+            raise ValueError(f"{kind_of(data)} is not a frame")
         return StreamFrame(fields.get(b"event", b"message").decode(), data, int(fields.get(b"id", b"0")))
     except (JSONTextError, ValueError) as error:
         raise BadHttpAnswer("an event cannot be read") from error

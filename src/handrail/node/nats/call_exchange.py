@@ -192,7 +192,7 @@ class CallExchange:
         self._finding.avoid(worker, why)
         self._at.state, self._at.taken = "idle", None
         if self._finding.pinned is not None:
-            raise self._at.partition("the worker that began this call cannot say what became of it")
+            raise self._at.partition("the worker that began this call cannot say what happened to it")
         if self._cancelled_at is not None:
             raise self._at.cancelled()
 
@@ -362,7 +362,7 @@ class CallExchange:
             await self._elsewhere(self.worker)
             return
         if now >= self._lost_since + self._link.pace.grace:
-            raise self._at.partition("the worker was lost, and nobody knows what became of the call")
+            raise self._at.partition("the worker was lost, and nobody knows what happened to the call")
         await self._ask_after()
 
     async def _ask_after(self) -> None:

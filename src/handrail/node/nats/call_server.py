@@ -202,7 +202,9 @@ class NatsCallServer:
                     return go.body
         finally:
             call.waiting = False
-        raise BusError("partition", "the word to begin did not come; it was not begun", begun=False)
+        raise BusError(
+            "partition", "the caller's permission to start did not arrive; the call did not start", begun=False
+        )
 
     async def _join_or_name(self, call: ServedCall, request: NatsRequest, caller: Caller, body: dict[str, Any]) -> None:
         # Who does not sign has no name: what one of them did is kept for the same connection only.

@@ -211,7 +211,7 @@ class NatsDoor(ClosedOnExit):
             self._spawn(known.again(0, reply), reply)
             return
         if self._draining or len(self._table.running) >= self._most:
-            why = BusError("capacity_exceeded", "the worker takes no more calls now", retry_after_ms=100)
+            why = BusError("capacity_exceeded", "the worker accepts no more calls now", retry_after_ms=100)
             self._spawn(self._link.send(reply, NatsBusy(worker=self.worker, error=why.to_dict())), reply)
             return
         loop = asyncio.get_running_loop()

@@ -68,7 +68,7 @@ def token_of(headers: Headers, envelope: CallEnvelope | None = None) -> Secret |
         return None
     token = found.pop()
     if not token.startswith(_BEGIN) or len(token) > _LONGEST:
-        raise BusError("token_invalid", f"that is no token; one begins with {_BEGIN}", outcome="forbidden")
+        raise BusError("token_invalid", f"that is not a token; one begins with {_BEGIN}", outcome="forbidden")
     return Secret(token)
 
 

@@ -82,7 +82,7 @@ class AuthService:
                 outcome="forbidden",
             )
         if parent is None and not wanted.get("capabilities"):
-            raise BusError("bad_request", "say what the token is good for: scope.capabilities")
+            raise BusError("bad_request", "say what the token allows: scope.capabilities")
         scope = (self._grants if parent is None else parent.scope).narrowed(**wanted)
         _check_above(request, scope)
         token, text = await asyncio.to_thread(  # it waits for the disk
@@ -161,7 +161,7 @@ _ISSUES = CapabilityDescriptor(
 )
 _REVOKES = CapabilityDescriptor(
     name="auth.token.revoke",
-    description="Let a token, and every one that was made from it, be good no more.",
+    description="Revoke a token, and every token that was issued from it.",
     request_schema=request_schema_of(full_object(_ID)),
     response_schema=full_object({"jti": TEXT, "revoked": {"type": "boolean"}}),
     side_effects=True,
@@ -169,7 +169,7 @@ _REVOKES = CapabilityDescriptor(
 )
 _INTROSPECTS = CapabilityDescriptor(
     name="auth.token.introspect",
-    description="Tell of a token by its id, or of all that the caller may know of: its rights, and whether it is good.",
+    description="Show a token by its id, or all tokens that the caller may see: the rights, and whether it is valid.",
     request_schema=request_schema_of(closed_object(_ID)),
     response_schema=full_object({"tokens": array(full_object(_TOLD))}),
 )

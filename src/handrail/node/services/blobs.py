@@ -350,4 +350,4 @@ def _decoded(text: str) -> bytes:
     try:
         return base64.b64decode(bare + "=" * (-len(bare) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError) as error:
-        raise BusError("bad_request", f"input.data is no base64url: {error}") from error
+        raise BusError("bad_request", f"input.data is not base64url: {error}") from error

@@ -172,7 +172,7 @@ class TokenAdmission:
 
     def _not_known(self, issuer: str) -> str:
         return (
-            f"the node {self._node_id} does not take the word of the token's issuer, {issuer}; ask a member for a"
+            f"the node {self._node_id} does not trust the token's issuer, {issuer}; ask a member for a"
             " token, or have the issuer's id written under [node.issuers] there"
         )
 

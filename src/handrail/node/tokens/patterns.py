@@ -23,7 +23,7 @@ def pattern(text: str) -> str:
     if not _PATTERN.fullmatch(whole):
         raise BusError(
             "bad_request",
-            f"{text[:60]!r} is no pattern of capabilities; write 'rag.query@1.0', 'rag.*@1.*' or '*'",
+            f"{text[:60]!r} is not a pattern of capabilities; write 'rag.query@1.0', 'rag.*@1.*' or '*'",
         )
     return whole
 

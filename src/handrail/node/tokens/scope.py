@@ -197,7 +197,7 @@ def _constraints(said: Mapping[str, Iterable[Any]]) -> dict[str, tuple[Any, ...]
             raise BusError("bad_request", f"{key[:60]!r} names no parameter; write 'corpus' or 'rag.*:corpus'")
         found[key] = _few(tuple(values), f"values of {key!r}")
         if any(why_not_json(value, 8) is not None for value in found[key]):
-            raise BusError("bad_request", f"a value of {key!r} is no JSON")
+            raise BusError("bad_request", f"a value of {key!r} is not JSON")
     if len(found) > _MOST:
         raise BusError("bad_request", f"a scope has at most {_MOST} constraints")
     return found

@@ -98,9 +98,9 @@ def check_call(
         raise _invalid("the call is signed for another node; sign it for the one that is called")
     at = parse_time(fields["timestamp"])
     if at is None:
-        raise _invalid("the timestamp is no time; write it as 2026-01-31T12:00:00Z")
+        raise _invalid("the timestamp is not a time; write it as 2026-01-31T12:00:00Z")
     if abs(now - at) > WINDOW * 1000:
-        raise _invalid(f"the timestamp is more than {WINDOW} s from now; set the clock, and sign the call anew")
+        raise _invalid(f"the timestamp is more than {WINDOW} s from now; set the clock, and sign the call again")
     if not verify(fields["from"], fields["signature"], signed_bytes(fields, body)):
         raise _invalid("the signature does not fit the call and its sender; sign exactly what is sent")
     return fields["from"]
@@ -177,7 +177,7 @@ class Authenticator:
         signer = check_call(fields, body, community=self._community, now=now, node_id=self._node_id)
         seen = self._replays if self._known(signer) else self._strangers
         if not seen.first(signed_bytes(fields, body), parse_time(fields["timestamp"]) or 0, now):
-            raise _invalid("this call was seen before; sign each attempt anew, and not ahead of time")
+            raise _invalid("this call was seen before; sign each attempt separately, and not ahead of time")
         return Caller(principal=Principal(signer))
 
 

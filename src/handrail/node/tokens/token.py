@@ -233,7 +233,7 @@ def _json(piece: str) -> Any:
     try:
         return parse_json(data, max_size=LONGEST)
     except JSONTextError:
-        raise _malformed("what it holds is no JSON that is taken") from None
+        raise _malformed("what it holds is not JSON that is taken") from None
 
 
 def _from_claims(said: Any) -> CapabilityToken:

@@ -41,8 +41,8 @@ NO_TOOLS = RegisteredTools(())
 _NOWHERE = Context()
 WAITING = "needs_confirmation"
 """The `error_type` of a completion whose run waits for a person."""
-_WAITS = "a call of its tools waits for a person's word; give it, and take the run up again"
-_UNREPLIED = "it was cut off before the model had gone on from the words that its prompt ends with; ask it anew"
+_WAITS = "a call of its tools waits for a person's approval; give it, and resume the run"
+_UNREPLIED = "it was cut off before the model had continued the text that its prompt ends with; ask again"
 
 
 class UnknownModel(UsageError):

@@ -21,7 +21,7 @@ class CellCutOff(CallWaitsForPerson):
     answered by then is not asked again when the run is taken up."""
 
     def __init__(self) -> None:
-        super().__init__("it was cut off while models were asked; take the run up again")
+        super().__init__("it was interrupted while models were asked; resume the run")
 
 
 @dataclass(frozen=True, slots=True)

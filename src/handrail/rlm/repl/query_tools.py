@@ -116,7 +116,7 @@ def check_waiting(*completions: RLMChatCompletion) -> None:
     """Raise `CallWaitsForPerson` if one of them waits for a person: then whoever asked waits too."""
     for each in completions:
         if each.error_type == WAITING:
-            raise CallWaitsForPerson(f"a call of {each.run!r}, which it began, waits for a person's word")
+            raise CallWaitsForPerson(f"a call of {each.run!r}, which it began, waits for a person's approval")
 
 
 def completion_result(completion: RLMChatCompletion) -> dict[str, Any]:

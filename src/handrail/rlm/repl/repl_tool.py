@@ -205,7 +205,7 @@ def check_setup(run: str, result: ToolResult) -> None:
         )
     if result.is_error:
         raise UsageError(
-            f"the REPL of run {run!r} could not be made ready: {result.text}; mend that, and begin another run"
+            f"the REPL of run {run!r} could not be made ready: {result.text}; fix that, and start another run"
         )
     ran = msgspec.convert(result.content, ReplResult)
     failed = next((block for block in ran.blocks if block.ending != "ok"), None)

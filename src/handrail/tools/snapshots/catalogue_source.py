@@ -61,9 +61,9 @@ def read_catalogue(data: bytes, name: str) -> NodeCatalogue:
     try:
         value = parse(data, max_size=MOST)
     except JSONTextError as error:
-        raise ConfigError(f"is no JSON: {error}", file=name) from error
+        raise ConfigError(f"is not JSON: {error}", file=name) from error
     if not isinstance(value, dict) or not value.keys() & {"tools", "models"}:
-        raise ConfigError("is no catalogue: it must be an object with tools and models", file=name)
+        raise ConfigError("is not a catalogue: it must be an object with tools and models", file=name)
     if unknown := sorted(value.keys() - _BESIDE - {"tools", "models"}):
         raise ConfigError("there is no such key in a catalogue", file=name, key=unknown[0])
     tools = [_read(_tool, item, name, key) for key, item in _listed(value, "tools", name)]

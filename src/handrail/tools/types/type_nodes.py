@@ -270,7 +270,9 @@ def _json_constant(value: Any, owner: Any) -> Any:
             return int(value)
         case float() if math.isfinite(value):
             return float(value)
-    raise InvalidDefinition(f"the value {value!r} of {_spelling(owner)} is no JSON constant; use text, numbers or None")
+    raise InvalidDefinition(
+        f"the value {value!r} of {_spelling(owner)} is not a JSON constant; use text, numbers or None"
+    )
 
 
 def _is_alias(annotation: Any) -> bool:

@@ -128,7 +128,7 @@ export const en = {
   "proof.e.confirmation.deny": "Denied by {by}",
   "proof.e.call.asked": "Asked for, not run",
   "proof.e.call.intended": "About to run",
-  "proof.e.call.intended.by": "About to run, by the word of {by}",
+  "proof.e.call.intended.by": "About to run, approved by {by}",
   "proof.e.call.settled": "Answered after {took}",
   "proof.e.call.settled.unrun": "Answered without running",
   "proof.e.call.amended.late": "Ended late",

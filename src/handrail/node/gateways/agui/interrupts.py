@@ -19,5 +19,5 @@ def run_of_interrupt(id: str, param: str) -> tuple[str, str]:
     """
     run, between, request = id.rpartition(_BETWEEN)
     if not between or not run or not request:
-        refuse_field(param, f"{id[:60]!r} is no interrupt of this node")
+        refuse_field(param, f"{id[:60]!r} is not an interrupt of this node")
     return run, request

@@ -115,7 +115,9 @@ def open_picture(data: bytes) -> Any:
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise too_large from error
     except Exception as error:  # whatever a broken file makes of the library
-        raise BusError("bad_request", "these bytes are no picture that can be read; send PNG, JPEG or WebP") from error
+        raise BusError(
+            "bad_request", "these bytes are not a picture that can be read; send PNG, JPEG or WebP"
+        ) from error
 
 
 def _on_white(image: Any) -> Any:

@@ -38,7 +38,7 @@ def read_recording(data: bytes) -> PcmRecording:
             channels, width, rate = file.getnchannels(), file.getsampwidth(), file.getframerate()
             frames = file.readframes(file.getnframes())
     except (wave.Error, EOFError, ValueError, RuntimeError, MemoryError) as error:  # the module raises all of these
-        raise BusError("bad_request", f"these bytes are no WAV recording; {_HOW}") from error
+        raise BusError("bad_request", f"these bytes are not a WAV recording; {_HOW}") from error
     if width != 2 or rate not in _RATES or channels not in (1, 2):
         found = f"{8 * width} bits, {rate} Hz, {channels} channels"
         raise BusError("bad_request", f"a recording has 16 bits, 16 to 48 kHz and 1 or 2 channels, not {found}; {_HOW}")
