@@ -190,7 +190,7 @@ def test_a_person_may_change_what_will_run_and_what_does_not_fit_is_asked_again(
 
     assert (code, lines_of(folder / "paid.txt")) == (0, ["eve 1"])
     assert "amount: expected integer" in shown
-    assert "this is no JSON" in shown
+    assert "this is not JSON" in shown
 
 
 def test_secrets_are_not_shown_and_stay_as_they_were_when_other_things_are_changed(folder: Path) -> None:

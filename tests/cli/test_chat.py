@@ -84,14 +84,14 @@ def test_a_turn_can_be_taken_back_and_what_tools_did_stays(folder: Path) -> None
     _, told = chat("hello", "the sum?", "/undo", "hello again")
 
     assert said_in(told) == ["hello", "hello again"]
-    assert "Taken back: the sum?" in told
+    assert "Undone: the sum?" in told
     assert lines_of(folder / "added.txt") == ["1 2"]
 
 
 def test_there_may_be_nothing_to_take_back(folder: Path) -> None:
     _, told = chat("/undo", "/edit")
 
-    assert "There is nothing to take back." in told
+    assert "There is nothing to undo." in told
     assert "There is nothing to change yet." in told
 
 
@@ -208,7 +208,7 @@ def test_on_a_terminal_a_conversation_with_a_yes_a_no_an_undo_and_an_end(folder:
         ("Why?", "\n"),
         ("So it stands.", ""),
         ("> ", "/undo\n"),
-        ("Taken back: pay again", ""),
+        ("Undone: pay again", ""),
         ("> ", "\x04"),
     )
 
@@ -245,7 +245,7 @@ def test_on_a_terminal_ctrl_c_ends_the_turn_and_the_conversation_goes_on(folder:
     )
 
     assert code == 0
-    assert "/undo takes the turn back" in shown
+    assert "/undo removes the turn" in shown
 
 
 def test_on_a_terminal_a_second_ctrl_c_leaves_a_conversation_that_goes_on(folder: Path) -> None:

@@ -210,7 +210,7 @@ def test_what_our_own_file_could_not_hold_is_refused_and_takes_no_other_with_it(
     ("text", "said"),
     [
         ("{", ":1: is not JSON"),
-        ("[]", "is no JSON object"),
+        ("[]", "is not a JSON object"),
         ("{}", "neither"),
         ('{"mcpServers": {"a": {"command": "\\ud800"}}}', "is not JSON that can be used"),
     ],

@@ -167,7 +167,7 @@ def test_arguments_can_be_edited_and_what_does_not_fit_is_refused_with_the_reaso
     field = dialog.get_by_role("textbox", name="Arguments, as JSON")
     field.fill('{"path": ')
     dialog.get_by_role("button", name="Run with these").click()
-    expect(dialog).to_contain_text("This is no JSON")
+    expect(dialog).to_contain_text("This is not JSON")
     field.fill('{"path": "plan.txt", "text": 7}')
     dialog.get_by_role("button", name="Run with these").click()
     expect(dialog.get_by_text("do not fit")).to_be_visible()

@@ -97,11 +97,11 @@ def test_a_mistake_is_told_at_its_field_and_what_the_text_does_not_allow_leads_t
     port = field(page, "port").get_by_role("textbox")
     port.fill("many")
     port.press("Enter")
-    expect(field(page, "port").get_by_role("alert")).to_contain_text("This is no number.")
+    expect(field(page, "port").get_by_role("alert")).to_contain_text("This is not a number.")
     assert draft(page) == before
     port.fill("80 or so")
     page.get_by_role("button", name="Save", exact=True).click()
-    expect(page.locator(".editor-state")).to_contain_text("This is no number.")
+    expect(page.locator(".editor-state")).to_contain_text("This is not a number.")
     expect(port).to_have_value("80 or so")
     port.fill("70000")
     port.press("Enter")
@@ -142,7 +142,7 @@ def test_what_cannot_be_in_the_text_is_never_passed_over_by_saving_the_rest(serv
     for _ in range(2):
         page.get_by_role("tab", name="As text").click()
         page.get_by_role("button", name="Save", exact=True).click()
-        expect(page.locator(".editor-state")).to_contain_text("This is no number.")
+        expect(page.locator(".editor-state")).to_contain_text("This is not a number.")
         expect(calls).to_be_focused()
     field(page, "calls_per_turn").get_by_role("button", name="Use the default").click()
     expect(calls).to_have_value("")

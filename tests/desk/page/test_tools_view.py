@@ -165,7 +165,7 @@ def test_a_trial_goes_on_without_a_page_and_is_there_for_who_comes_back(served: 
     expect(rows(page).first).to_be_visible()
     page.go_back()
     expect(card(page)).to_contain_text("step 2 of 3")
-    expect(page.get_by_text("It goes on when you leave this view")).to_be_visible()
+    expect(page.get_by_text("It continues when you leave this view")).to_be_visible()
     other = tab(served, "#/tools/odd:long_job")  # whoever looks, looks at the same one
     expect(card(other)).to_contain_text("step 2 of 3")
     other.close()

@@ -281,7 +281,7 @@ async def test_an_answer_that_breaks_off_or_is_too_long_or_is_no_json_is_refused
         await read_source(url, timeout=5)
     with node(200, b" " * (9 * 1024 * 1024)) as url, pytest.raises(UsageError, match="more than"):
         await read_source(url)
-    with node(200, b"<html>") as url, pytest.raises(ConfigError, match="is no JSON") as error:
+    with node(200, b"<html>") as url, pytest.raises(ConfigError, match="is not JSON") as error:
         await read_source(url)
     assert "secret" not in str(error.value)
 

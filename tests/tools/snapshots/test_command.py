@@ -134,7 +134,7 @@ def test_a_catalogue_from_elsewhere_needs_no_configuration(folder: Path) -> None
         ((), "say where to write"),
         (("--python", "same.x", "--rust", "same.x"), "one file"),
         (("--from", "none.json", "--out", "made"), "none.json cannot be read"),
-        (("--from", "bad.json", "--out", "made"), "bad.json: is no JSON"),
+        (("--from", "bad.json", "--out", "made"), "bad.json: is not JSON"),
         (("--from", "http://127.0.0.1:9/capabilities", "--out", "made"), "cannot be read"),
         (("--from", "http://me:secret@[", "--out", "made"), "the address cannot be read"),
         (("--from", "bad.json", "--tools", "box.py", "--out", "made"), "leave --tools out"),

@@ -65,7 +65,7 @@ class CliChat:
 
     def _turn(self, loop: asyncio.Runner, words: str) -> None:
         if loop.run(self.app.refresh()):
-            tell("The configuration has changed; /reload goes on with the tools that it has now.")
+            tell("The configuration has changed; /reload continues with its new tools.")
         self.answer(loop, words)
 
     def answer(self, loop: asyncio.Runner, words: str | None = None) -> None:
@@ -75,7 +75,7 @@ class CliChat:
             loop.run(self._answer(live, words))
         except KeyboardInterrupt:
             live.end_line()
-            tell("(stopped; /undo takes the turn back)")
+            tell("(stopped; /undo removes the turn)")
         finally:
             live.end_line()
         if live.unsaved:

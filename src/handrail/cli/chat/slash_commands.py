@@ -58,9 +58,9 @@ def do(chat: CliChat, loop: asyncio.Runner, line: str) -> str | None:
 
 def _undo(chat: CliChat, loop: asyncio.Runner, rest: str) -> None:
     words = loop.run(chat.undo())
-    tell("There is nothing to take back." if words is None else f"Taken back: {text.printable(text.short(words))}")
+    tell("There is nothing to undo." if words is None else f"Undone: {text.printable(text.short(words))}")
     if words is not None:
-        tell("What tools did stays done, and on record.")
+        tell("Side effects of tools stay done, and stay in the record.")
 
 
 def _edit(chat: CliChat, loop: asyncio.Runner, rest: str) -> str | None:
@@ -84,7 +84,7 @@ def _tools(chat: CliChat, loop: asyncio.Runner, rest: str) -> None:
 def _proof(chat: CliChat, loop: asyncio.Runner, rest: str) -> None:
     """The calls of this run, and whether the whole journal verifies."""
     for line in timeline(loop.run(chat.app.journal.history(chat.run))):
-        by = f", by the word of {text.printable(line.by)}" if line.by else ""
+        by = f"{'' if line.outcome == 'denied' else ', approved'} by {text.printable(line.by)}" if line.by else ""
         arguments = text.inline(line.arguments, 60) if isinstance(line.arguments, dict) else "-"
         tell(f"  {text.time_of_day(line.at, utc=False)} {text.printable(line.tool)} {arguments}: {line.outcome}{by}")
     for message in loop.run(chat.desk.conversation(chat.run)).messages:
@@ -141,7 +141,7 @@ def _read(chat: CliChat, loop: asyncio.Runner, rest: str) -> None:
         return
     for body in loop.run(read_anywhere(_ensembles(chat), rest)):
         if body.text is None:
-            tell(f"  {text.printable(body.uri)} is no text ({text.printable(body.media_type)}), and was not taken.")
+            tell(f"  {text.printable(body.uri)} is not text ({text.printable(body.media_type)}), and is not used.")
             continue
         document = DocumentMessage(body.uri, body.text, chat.app.executor.runs.now(), source=body.uri)
         loop.run(chat.desk.add(chat.run, (document,)))
@@ -209,7 +209,7 @@ def _fork(chat: CliChat, loop: asyncio.Runner, rest: str) -> None:
 def _help(chat: CliChat, loop: asyncio.Runner, rest: str) -> None:
     for name, command in COMMANDS.items():
         tell(f"  /{name:<9} {command.says}")
-    tell('  A line that ends in \\ goes on in the next; """ begins and ends several lines; // is a slash.')
+    tell('  A line that ends in \\ continues in the next; """ begins and ends several lines; // is a slash.')
 
 
 def _quit(chat: CliChat, loop: asyncio.Runner, rest: str) -> None:
@@ -217,19 +217,19 @@ def _quit(chat: CliChat, loop: asyncio.Runner, rest: str) -> None:
 
 
 COMMANDS = {
-    "undo": SlashCommand("take back the last turn", _undo),
-    "edit": SlashCommand("[WORDS] say the last thing otherwise", _edit),
+    "undo": SlashCommand("undo the last turn", _undo),
+    "edit": SlashCommand("[WORDS] replace your last prompt", _edit),
     "tools": SlashCommand("what the model may call", _tools),
     "proof": SlashCommand("what was called, and whether the record verifies", _proof),
-    "model": SlashCommand("[NAME] which model it is, or another from now on", _model),
-    "save": SlashCommand("[TITLE] keep the conversation beside the journal", _save),
-    "fork": SlashCommand("go on in a run of its own", _fork),
-    "servers": SlashCommand("the MCP servers, and what is held back", _servers),
-    "resources": SlashCommand("what the servers have to read", _resources),
-    "read": SlashCommand("URI give the model what stands there", _read),
-    "prompts": SlashCommand("what the servers have to say for you", _prompts),
-    "prompt": SlashCommand("NAME [KEY=VALUE] say it", _prompt),
-    "reload": SlashCommand("take up what changed in handrail.toml and in the servers", _reload),
+    "model": SlashCommand("[NAME] show the model, or change it", _model),
+    "save": SlashCommand("[TITLE] save the conversation next to the journal", _save),
+    "fork": SlashCommand("continue in a new run", _fork),
+    "servers": SlashCommand("the MCP servers, and which tools are held back", _servers),
+    "resources": SlashCommand("the resources of the servers", _resources),
+    "read": SlashCommand("URI give a resource to the model", _read),
+    "prompts": SlashCommand("the prompts of the servers", _prompts),
+    "prompt": SlashCommand("NAME [KEY=VALUE] use a prompt", _prompt),
+    "reload": SlashCommand("apply changes of handrail.toml and of the servers", _reload),
     "help": SlashCommand("this list", _help),
     "quit": SlashCommand("leave", _quit),
 }

@@ -50,7 +50,7 @@ _KEYS = (
 _NOTES = """
 Before a tool changes something you are asked. The dialog shows exactly what will run; \
 nothing that you happen to be typing answers it. Taking back a turn changes what the model \
-sees. What tools did stays done, and stays on record.
+sees. Side effects of tools stay done, and stay in the record.
 
 Set TEXTUAL_THEME=textual-light for a light terminal, NO_COLOR=1 for none."""
 

@@ -288,7 +288,7 @@ class ChatScreen(Screen[None]):
         if not found:
             self.notify("Nothing was said here yet.")
             return
-        note = "What tools did stays done, and stays on record."
+        note = "Side effects of tools stay done, and stay in the record."
         upto = await self.app.push_screen_wait(PickDialog("Take back everything from where you said", found, note=note))
         if upto is not None:
             await self._undo(int(upto))
@@ -299,7 +299,7 @@ class ChatScreen(Screen[None]):
             return
         self._edit(None)
         self.query_one(PromptArea).begin(words)
-        self.notify("Taken back. What tools did stays done, and stays on record.")
+        self.notify("Undone. Side effects of tools stay done, and stay in the record.")
 
     @on(AlertBanner.Chosen)
     async def _go_on(self, event: AlertBanner.Chosen) -> None:
@@ -368,7 +368,7 @@ class ChatScreen(Screen[None]):
 
     def _say_writing(self) -> None:
         prompt = self.query_one(PromptArea)
-        prompt.border_title = "" if self._upto is None else "edit: Enter takes the turn back and says this"
+        prompt.border_title = "" if self._upto is None else "edit: Enter removes the turn and sends this"
         prompt.border_subtitle = plain(", ".join(f"📎 {line(each.name, 30)}" for each in self._attached))
 
     # ── reading on ───────────────────────────────────────────────────────────────────

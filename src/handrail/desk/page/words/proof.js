@@ -93,11 +93,11 @@ export const en = {
 
   "proof.bad.garbled": "it cannot be read",
   "proof.bad.version": "a newer handrail wrote it",
-  "proof.bad.other-place": "it stands in another place than it says",
+  "proof.bad.other-place": "it is in another place than it says",
   "proof.bad.not-signed": "it is not in the record that was signed: it was changed, or its proof was",
   "proof.bad.other-run": "it belongs to another run",
   "proof.bad.order": "it is out of order",
-  "proof.bad.earlier": "it stands earlier in the record than the entry before it",
+  "proof.bad.earlier": "it is earlier in the record than the entry before it",
   "proof.bad.chain": "it does not name the entry before it as such",
   "proof.bad.missing": "entry {n} is missing",
   "proof.bad.missing-all": "entries {n} to {last} are missing",
@@ -114,7 +114,7 @@ export const en = {
   "proof.bad.no-receipt": "this is not a receipt",
 
   "proof.e.run.started": "The run began, for {principal}",
-  "proof.e.run.resumed": "The run was taken up again, for {principal}",
+  "proof.e.run.resumed": "The run was resumed, for {principal}",
   "proof.e.run.finished": "The run ended: {reason}",
   "proof.e.tools.offered.one": "{n} tool was offered to the model",
   "proof.e.tools.offered.other": "{n} tools were offered to the model",

@@ -61,7 +61,7 @@ export const en = {
   "settings.field.yes": "yes",
   "settings.field.no": "no",
   "settings.field.none": "none",
-  "settings.field.no-number": "This is no number. Write digits, with a point or a comma before decimals.",
+  "settings.field.no-number": "This is not a number. Write digits, with a point or a comma before decimals.",
   "settings.review": "What will change in the file",
   "settings.review.large": "The file is too large to show that line by line.",
   "settings.review.yes": "Write it to the file",

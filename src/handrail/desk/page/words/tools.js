@@ -55,7 +55,7 @@ export const en = {
   "tools.try.effects": "It changes something: you are asked before it runs. The call is recorded like any other.",
   "tools.try.run": "Run",
   "tools.try.stop": "Stop",
-  "tools.try.leaving": "It goes on when you leave this view, and is here when you come back.",
+  "tools.try.leaving": "It continues when you leave this view, and is here when you come back.",
   "tools.try.stopped": "Stopped. What it had done stays done.",
   "tools.try.json": "Arguments as JSON",
   "tools.try.as-json": "Write JSON instead",
