@@ -114,7 +114,7 @@ def test_tools_proof_and_help_are_told_beside_the_answers(folder: Path) -> None:
     assert answered == "Let me see.\nIt is 3.\n"
     assert "  pay (writes): Pay someone." in told
     assert re.search(r"  \S+ add a=1 b=2: ok\n  VERIFIED: ", told)
-    assert "  /undo      take back the last turn" in told
+    assert "  /undo      undo the last turn" in told
     assert "There is no /hlep; did you mean /help?" in told
 
 

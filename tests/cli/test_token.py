@@ -133,7 +133,7 @@ def test_a_node_is_shut_out_by_its_id(home: Path) -> None:
     ("arguments", "says"),
     [
         (["issue"], "--can"),
-        (["issue", "--can", "A b"], "no pattern"),
+        (["issue", "--can", "A b"], "not a pattern"),
         (["issue", "--can", "*", "--ttl", "2d"], "up to a day"),
         (["issue", "--can", "*", "--ttl", "soon"], "up to a day"),
         (["issue", "--can", "*", "--param", "corpus"], "corpus=docs,faq"),

@@ -202,7 +202,7 @@ def test_what_is_in_use_while_its_word_is_taken_back_is_held_back_and_not_approv
 
     why = held("bank", {"pay": remote()})
 
-    assert "taken back" in why["pay"]
+    assert "revoked" in why["pay"]
     assert unapproved_reason(approvals, config, "bank", SERVER) == "it is not approved"
 
 

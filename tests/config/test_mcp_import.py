@@ -168,12 +168,12 @@ def test_no_secret_is_copied_and_what_to_set_is_told(tmp_path: Path, entry: dict
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        ("x", "no JSON object"),
+        ("x", "not a JSON object"),
         ({}, "neither a command nor a url"),
         ({"command": 3.5, "args": "x"}, "args are not a list"),
         ({"command": None}, "command must be text"),
         ({"command": "x", "type": "http"}, "of the kind 'http'"),
-        ({"url": "unix:///tmp/x.sock"}, "no address"),
+        ({"url": "unix:///tmp/x.sock"}, "not an address"),
         ({"url": "https://example.org", "type": "carrier-pigeon"}, "carrier-pigeon"),
         ({"command": "${file:x}"}, "means nothing here"),
         ({"command": "${config:python.path}"}, "means nothing here"),

@@ -149,7 +149,7 @@ async def test_always_sets_a_rule_that_the_next_call_goes_by(tmp_path: Path) -> 
         question = await asked(desk, id)
         assert question.rules[0].startswith("allow notes:write@sha256:")
         assert [rule.partition(" path=")[2] for rule in question.rules] == ["docs/x.md", "docs/**", ""]
-        with pytest.raises(UsageError, match="no rule that was offered"):
+        with pytest.raises(UsageError, match="not a rule that was offered"):
             await desk.decide(question.request, "always", rule="allow *")
         await desk.decide(question.request, "always", rule=question.rules[0])
         await over(desk, id)
@@ -220,7 +220,7 @@ async def test_of_two_who_speak_at_once_one_is_refused(tmp_path: Path) -> None:
     async with ScriptedDesk(tmp_path, [reply("", ("hold", {})), reply("Done.")]).open() as desk:
         id = await desk.begin()
         found = await asyncio.gather(desk.say(id, "One"), desk.say(id, "Two"), return_exceptions=True)
-        assert found[0] == 0 and isinstance(found[1], UsageError) and "under way" in str(found[1])
+        assert found[0] == 0 and isinstance(found[1], UsageError) and "in progress" in str(found[1])
 
 
 async def test_a_follower_goes_on_where_it_was(tmp_path: Path) -> None:

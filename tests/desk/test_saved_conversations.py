@@ -153,7 +153,7 @@ async def test_files_go_with_words(tmp_path: Path) -> None:
         assert (part.name, part.media_type, part.size) == ("cat.png", "image/png", 4)
         assert (await desk.attachment(id, 1, 0)).data == PICTURE.data
         assert await desk.undo(id, 1) == "Look at these" and (await snapshot(desk, id)).total == 0
-        with pytest.raises(UsageError, match="no words"):
+        with pytest.raises(UsageError, match="the prompt is empty"):
             await desk.say(id, "  ")
         with pytest.raises(UsageError, match="at most"):
             await desk.say(id, "Look", [PICTURE] * 21)

@@ -100,7 +100,7 @@ async def test_vertex_is_asked_for_a_project_in_a_location(location: str | None,
         ("azure:gpt-4.1", {"resource": "shop", "key": "k", "token": token}, "keep the one"),
         ("azure:gpt-4.1", {"resource": "shop", "token": "abc"}, "key="),
         ("vertex:gemini-2.5-flash", {"token": token}, "GOOGLE_CLOUD_PROJECT"),
-        ("vertex:gemini-2.5-flash", {"token": token, "project": "p", "location": "x.example/"}, "no location"),
+        ("vertex:gemini-2.5-flash", {"token": token, "project": "p", "location": "x.example/"}, "not a location"),
         ("openai:gpt-5", {"key": "k", "project": "p"}, "no option 'project'"),
     ],
 )

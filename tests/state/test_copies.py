@@ -251,7 +251,7 @@ async def test_a_backup_that_was_cut_off_or_changed_is_told_as_such(house: Path,
     assert "node.tar" in told(data[: len(data) // 2])
     assert "'tokens.db' was changed" in told(data.replace(b"tool.add@1.*", b"tool.sub@1.*"))
     assert "node.tar" in told(b"")
-    assert "no backup of a node" in told(data[: data.index(b"manifest.json")] + bytes(10_240))
+    assert "not a backup of a node" in told(data[: data.index(b"manifest.json")] + bytes(10_240))
     other = data.replace(b'"format": 1', b'"format": 9')
     assert "format 9, and this handrail reads 1" in told(other)
 

@@ -102,7 +102,7 @@ async def test_undo_takes_back_to_any_point_and_gives_the_words_to_be_changed(fo
         await person.idle()
         await person.press("ctrl+z")
         await person.at(PickDialog)
-        assert "stays on record" in person.screen
+        assert "stay in the record" in person.screen
         await person.press("down", "enter")
         await person.until(lambda: person.app.chat.query_one(PromptArea).text == "hello one")
         await person.until(lambda: not person.app.chat.query(MessageWidget))

@@ -85,7 +85,7 @@ async def test_edited_arguments_are_checked_and_then_run(folder: Path) -> None:
         await person.press_button("edit")
         await person.at(JsonEditor)
         area = person.app.screen.query_one(TextArea)
-        for wrong, why in (("{", "no JSON"), ('{"to": "ada", "amount": "five"}', "amount")):
+        for wrong, why in (("{", "not JSON"), ('{"to": "ada", "amount": "five"}', "amount")):
             area.load_text(wrong)
             await person.press("ctrl+s")
             await person.until(lambda why=why: why in person.static("#problems"))  # type: ignore[misc]

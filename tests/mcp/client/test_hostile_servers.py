@@ -133,9 +133,9 @@ HTTP: dict[str, tuple[str, dict[str, Any], str]] = {
         {"body": '{"jsonrpc":"2.0","id":ID,"result":"text"}', "kind": "text/event-stream"},
         "neither a result nor an error",
     ),
-    "no version": ("say", {"body": '{"id":ID,"result":{"content":[]}}'}, "no message"),
-    "the answer of another": ("say", {"body": '{"jsonrpc":"2.0","id":99,"result":{}}'}, "no answer to what"),
-    "no answer": ("say", {"body": '{"jsonrpc":"2.0","method":"notifications/x"}'}, "no answer to what"),
+    "no version": ("say", {"body": '{"id":ID,"result":{"content":[]}}'}, "not a message"),
+    "the answer of another": ("say", {"body": '{"jsonrpc":"2.0","id":99,"result":{}}'}, "not an answer to what"),
+    "no answer": ("say", {"body": '{"jsonrpc":"2.0","method":"notifications/x"}'}, "not an answer to what"),
     "accepted, and no more": ("say", {"body": "", "status": 202}, "not with a message"),
     "accepted, as text": ("say", {"body": "", "status": 204, "kind": "text/plain"}, "not with a message"),
 }

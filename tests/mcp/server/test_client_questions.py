@@ -424,7 +424,7 @@ async def test_no_more_calls_wait_than_may() -> None:
     assert under_way.take_up("cNone", "bob") is None
     assert under_way.take_up("cNone", "ann") is not None
     await under_way.end(5)
-    with pytest.raises(UsageError, match="ending"):
+    with pytest.raises(UsageError, match="stopping"):
         under_way.begin(going, _forever())
 
 

@@ -127,7 +127,7 @@ POSTSCRIPT = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\ns
 
 @pytest.mark.parametrize("broken", [b"", b"no picture", drawn("cut")[:200], b"GIF89a" + b"\xff" * 40, POSTSCRIPT])
 async def test_what_is_no_picture_is_refused(node: Node, broken: bytes) -> None:
-    with pytest.raises(BusError, match="no picture that can be read") as seen:
+    with pytest.raises(BusError, match="not a picture that can be read") as seen:
         await node.describe(broken)
     assert seen.value.code == "bad_request"
 

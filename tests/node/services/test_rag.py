@@ -200,7 +200,7 @@ async def test_a_document_that_takes_too_long_is_given_up(tmp_path: Path) -> Non
 
 async def test_what_is_no_document_is_refused(library: Library) -> None:
     assert "not read" in await library.refused(b"PK\3\4", "application/zip")
-    assert "no text" in await library.refused(b"\0\1\2\3", "text/plain")
+    assert "not text" in await library.refused(b"\0\1\2\3", "text/plain")
     assert "no text" in await library.refused(b" \n ", "text/plain")
     both = {"text": "a", "doc_cid": "blake3:" + "0" * 64}
     assert (await refusal(library.bus, "rag.ingest", both, CORPUS, who=TESS)).code == "bad_request"
