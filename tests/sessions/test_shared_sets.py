@@ -166,6 +166,24 @@ async def test_opening_asking_proving_nothing_and_closing_takes_no_file_and_no_t
     assert opened == []
 
 
+async def test_a_session_that_is_closed_leaves_nothing_for_the_garbage_collector() -> None:
+    async with create_llm("openai:m", key="k", stream=False, transport=AnswersAtOnce()) as llm:
+        await ask_once(llm, get_weather)
+        gc.collect()
+        gc.disable()
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        try:
+            await ask_once(llm, get_weather)
+            gc.collect()
+            left = [type(each).__name__ for each in gc.garbage if type(each).__module__.startswith("handrail")]
+        finally:
+            gc.set_debug(0)
+            gc.garbage.clear()
+            gc.enable()
+
+    assert left == []
+
+
 def test_the_same_tools_are_one_set_and_others_are_another() -> None:
     weather = tool(get_weather)
 

@@ -105,7 +105,6 @@ class Executor(ClosedOnExit):
         self._embedder = embedder
         self._deduplicators: dict[Tool, Deduplicator | None] = {}
         self._performer = CallPerformer(policy, spill, self._clock)
-        self._effects = EarlierEffects(self.runs, policy, self)
         self._take_in(tools)
 
     @property
@@ -355,6 +354,11 @@ class Executor(ClosedOnExit):
                 "the plan was changed by whoever was asked, and it is allowed or denied as it is; state another"
             )
 
+    @property
+    def _effects(self) -> EarlierEffects:
+        """Made when it is needed: kept, it would be a circle that waits for the garbage collector."""
+        return EarlierEffects(self.runs, self.policy, self)
+
     async def _perform(self, attempt: CallAttempt, tool: Tool) -> ToolResult:
         deps = attempt.context.deps
         given = deps is not self.deps  # for this call: what was answered with other dependencies is no answer
@@ -468,7 +472,6 @@ class Executor(ClosedOnExit):
         """
         below = copy(self)
         below.runs = self.runs.below(tools)
-        below._effects = EarlierEffects(below.runs, self.policy, below)
         below._deduplicators = {}
         below._take_in(tools)
         context = attempt.context.nested(None, attempt.resource, attempt.entry)

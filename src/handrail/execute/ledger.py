@@ -34,7 +34,7 @@ from handrail.core.events import (
     ConversationChanged,
     Recorded,
 )
-from handrail.core.messages import AssistantMessage, DocumentMessage, InvocationMessage, ResultMessage, UserMessage
+from handrail.core.messages import InvocationMessage, Message, ResultMessage
 from handrail.core.ports import Lease
 from handrail.core.single_flight import SingleFlight
 from handrail.execute.origins.plans import RunPlan
@@ -86,10 +86,8 @@ class CallLedger:
         self.answered_unrun: dict[str, list[Any]] = {}
         """The arguments of calls that were answered by the result of another one, by tool, as the record has them."""
         self._asked_unrun: dict[str, Any] = {}
-        self.untrusted: set[str] = set()
-        """The tools and other sources whose words from outside this run has read."""
         self.origins: RunOrigins = RunOrigins(follows=follows_origins)
-        """Where the values come from that it has seen."""
+        """Whose words it has read, and where the values come from that it has seen."""
         self.withheld: dict[str, str] = {}
         """The words that handles stand for."""
         self.plan: RunPlan | None = None
@@ -133,12 +131,12 @@ class CallLedger:
                 self.known(event.call_id)
                 self._keep(event.result or _erased(event))
                 if event.result is None:  # what was erased may have come from anywhere
-                    self._has_read(event.tool)
+                    self.origins.read_outside(event.tool)
             case CallAmended(result=result, why="person") if result is not None:
                 self.known(event.call_id)
                 self._keep(result)
             case CallAmended(result=result) if result is not None and result.untrusted:
-                self._has_read(result.name)
+                self.origins.read_outside(result.name)
             case ConfirmationRequested():
                 self.requests[event.request] = event
                 self._requests_of.setdefault(event.call_id, []).append(event)
@@ -147,23 +145,18 @@ class CallLedger:
             case ConfirmationAnswered():
                 self._note_answer(event)
             case ConversationChanged(messages=messages):
-                for message in messages or ():
-                    if isinstance(message, InvocationMessage) and not self.origins.arguments_of(message.call.id):
-                        self._alike.clear()  # only now is it known what it was made with
-                    self.origins.hear(message, self.tools, below=self._is_below)
-                    match message:
-                        case ResultMessage(result=result):
-                            self._withhold(result)
-                            if result.untrusted:
-                                self.untrusted.add(result.name)
-                        case UserMessage() | DocumentMessage() | AssistantMessage():
-                            if message.source:
-                                self.untrusted.add(message.source)
+                if messages:
+                    if self._alike:
+                        self._forget_alike(messages)
+                    for message in messages:
+                        if isinstance(message, ResultMessage) and message.result.withheld:
+                            self._withhold(message.result)
+                    self.origins.hear(messages, self.tools, below=self._is_below)
 
-    def _has_read(self, source: str) -> None:
-        """Notes that words from outside were read."""
-        self.untrusted.add(source)
-        self.origins.outside[source] = None
+    def _forget_alike(self, messages: tuple[Message, ...]) -> None:
+        asked = (message for message in messages if isinstance(message, InvocationMessage))
+        if any(not self.origins.arguments_of(message.call.id) for message in asked):
+            self._alike.clear()  # only now is it known what it was made with
 
     def _withhold(self, result: ToolResult) -> None:
         self.withheld.update((each.handle, each.text) for each in result.withheld if each.handle)
@@ -177,8 +170,6 @@ class CallLedger:
         """Have read what the run has read whose call began this one, and the other way round."""
         above.withheld.update(self.withheld)
         self.withheld = above.withheld
-        above.untrusted |= self.untrusted
-        self.untrusted = above.untrusted
         self.origins = self.origins.below(above.origins)
         self.plan = None if above.plan is None else RunPlan.none(asks=above.plan.asks)
         self._alike.clear()
@@ -237,7 +228,7 @@ class CallLedger:
         self._withhold(result)
         self.origins.settle(result, self.tools)
         if result.untrusted:
-            self._has_read(result.name)
+            self.origins.read_outside(result.name)
 
     def _note_answer(self, answer: ConfirmationAnswered) -> None:
         if self.answers.setdefault(answer.request, answer) is not answer:

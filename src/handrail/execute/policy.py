@@ -83,9 +83,10 @@ def why_confirm_after_untrusted(tool: Tool, ledger: CallLedger, after: AfterUntr
     Raises:
         Denied: The policy refuses it.
     """
-    if after in ("allow", "origins") or not ledger.untrusted:
+    read = ledger.origins.untrusted
+    if after in ("allow", "origins") or not read:
         return ""
-    why = f"this run has read words from outside ({', '.join(sorted(ledger.untrusted))}), which may be what asks for it"
+    why = f"this run has read words from outside ({', '.join(sorted(read))}), which may be what asks for it"
     if after == "deny":
         raise Denied(f"{tool.name!r} changes something, and {why}; it is not run: tell the user what you wanted to do")
     return why

@@ -111,7 +111,8 @@ class CallAssembler:
     def __init__(self, new_id: NewId = new_id, names: NameMap | None = None, *, mend: Mend | None = None) -> None:
         self._new_id = new_id
         self._names = names
-        self._mend = mend
+        self.mend = mend
+        """It holds nothing that holds this: a circle would wait for the garbage collector."""
         self._open: dict[_OpenCall, None] = {}
         self._by_index: dict[int, _OpenCall] = {}
         self._by_id: dict[str, _OpenCall] = {}
@@ -286,8 +287,8 @@ class CallAssembler:
         name, text = self._ours(call.name), "".join(call.pieces)
         if text.strip() in ("", "null"):
             text = "{}"
-        if self._mend is not None:
-            text = _mended(self._mend, name, text)
+        if self.mend is not None:
+            text = _mended(self.mend, name, text)
         return ToolCall(self._identify(call), name, text)
 
     def _close(self, call: _OpenCall) -> list[ModelEvent]:

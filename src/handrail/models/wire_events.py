@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -77,7 +78,7 @@ class WireReader:
     ) -> None:
         self._frames = _frames_for(framing, media_type.lower(), largest)
         self._largest = largest
-        self._alike = None if piece_of is None else ShapeLearner(piece_of, self._one_event)
+        self._alike = None if piece_of is None else ShapeLearner(piece_of, partial(_one_event, largest, exact))
         self._media_type = media_type
         self._is_page = media_type.lower() in _PAGES
         self._exact = exact
@@ -159,13 +160,6 @@ class WireReader:
                 if whole and frames.is_between:
                     alike.learn(event, read.data)
 
-    def _one_event(self, event: bytes) -> dict[str, Any] | None:
-        try:
-            (frame,) = SseFrames(self._largest).feed(event)
-            return _object(frame.data, self._exact)
-        except (ProtocolError, ValueError):
-            return None
-
     def _unreadable(self, why: str) -> ProtocolError:
         begins = masked_excerpt(self._head.decode(errors="replace"), HEAD, secrets=self._secrets)
         kind = self._media_type[:HEAD] or "no media type"
@@ -178,6 +172,14 @@ def _frames_for(framing: Framing, media_type: str, largest: int) -> FrameParser:
     if media_type == "application/json" and framing == "sse":
         return DocumentOrEvents(largest)
     return _FRAMES[said](largest)
+
+
+def _one_event(largest: int, exact: bool, event: bytes) -> dict[str, Any] | None:
+    try:
+        (frame,) = SseFrames(largest).feed(event)
+        return _object(frame.data, exact)
+    except (ProtocolError, ValueError):
+        return None
 
 
 def _object(data: bytes, exact: bool) -> dict[str, Any]:

@@ -1,11 +1,13 @@
 """What a run has read and heard: the words that are trusted, and the results with the fields that are not.
 
-It only keeps references while the run goes on. A call that has to be judged makes what it needs of them, once.
+It only keeps references while the run goes on. A call that has to be judged makes what it needs of them, once: what
+comes in waits for that, in its order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 from typing import Any
 
@@ -42,6 +44,8 @@ class RunOrigins:
     def __init__(self, *, follows: bool = True) -> None:
         self._follows = follows
         """Whether a policy asks where values come from; else nothing is held on to."""
+        self._unread: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        """What came since a call was last judged, and the method that takes it in."""
         self._words = TrustedWords()
         self._results: dict[str, ResultRecords] = {}
         self._private = PrivateValues()
@@ -50,45 +54,22 @@ class RunOrigins:
         self._waiting: dict[str, ToolResult] = {}
         """The latest of those by the ids of their calls."""
         self._arguments: dict[str, Mapping[str, Any] | str] = {}
-        self.outside: dict[str, None] = {}
-        """What was read from outside: the names of tools, documents and other sources."""
-        self.has_private: bool = False
-        """Whether a result has private fields."""
+        self._untrusted: set[str] = set()
+        self._outside: dict[str, None] = {}
+        self._has_private = False
         self._held: dict[tuple[str, str], ResultRecords] = {}
         """The results of documents and other words that no call gave, by name."""
 
     # ── what comes in ────────────────────────────────────────────────────────────────
 
-    def hear(self, message: Message, tools: RegisteredTools, *, below: bool = False) -> None:
-        """Take in a message of the conversation. In a run that a call began (`below`), a model wrote what stands for a
+    def hear(self, messages: tuple[Message, ...], tools: RegisteredTools, *, below: bool = False) -> None:
+        """Take in messages of the conversation. In a run that a call began (`below`), a model wrote what stands for a
         person's words."""
-        if not self._follows:
-            return
-        match message:
-            case UserMessage():
-                if message.source:
-                    self.outside[message.source] = None
-                elif not below:
-                    self._words.add(message.text, person=True, at=message.at)
-                elif not self.outside:
-                    self._words.add(message.text, person=False, at=message.at)
-                for part in message.content:
-                    if isinstance(part, Media):
-                        self.outside[part.name or "an attachment"] = None
-            case SupervisorMessage(text=text, at=at):
-                self._words.add(text, person=False, at=at)
-            case DocumentMessage(name=name, text=text):
-                self.outside[name] = None
-                self._held["document", name] = _read(name, text)
-            case AssistantMessage(source=source) if source:
-                self.outside[source] = None
-            case InvocationMessage(call=call):
-                self._arguments.setdefault(call.id, call.arguments)
-            case ResultMessage(result=result):
-                if result.tool_call_id not in self._results and not is_plan_answer(result.content):
-                    self.settle(result, tools)
-                    if result.untrusted or (result.name not in tools and result.outcome in ("ok", "failed")):
-                        self.outside[result.name] = None  # whoever ran it, what it says was not judged here
+        self._later(RunOrigins._hear_all, messages, tools, below)
+
+    def read_outside(self, source: str) -> None:
+        """Take in that words from outside were read."""
+        self._later(RunOrigins._read_outside, source)
 
     def ask(self, call_id: str, arguments: Mapping[str, Any] | str | None) -> None:
         """Take in what a call is made with."""
@@ -97,26 +78,104 @@ class RunOrigins:
 
     def settle(self, result: ToolResult, tools: RegisteredTools) -> None:
         """Take in the result of a call."""
-        if not self._follows or self._waiting.get(result.tool_call_id) == result:
+        if self._follows:
+            self._later(RunOrigins._settle, result, tools)
+
+    def below(self, above: RunOrigins) -> RunOrigins:
+        """Join the run to the one whose call began it: what either reads, both have read."""
+        self._catch_up()
+        for result, tools in self._new:
+            above.settle(result, tools)
+        above._arguments.update(self._arguments)
+        above.untrusted.update(self._untrusted)
+        above.outside.update(self._outside)
+        return above
+
+    def _later(self, take: Callable[..., None], *what: Any) -> None:
+        self._unread.append((take, what))
+        if not self._follows:
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        while self._unread:
+            take, what = self._unread[0]
+            take(self, *what)
+            self._unread.popleft()
+
+    def _hear_all(self, messages: tuple[Message, ...], tools: RegisteredTools, below: bool) -> None:
+        for message in messages:
+            match message:
+                case ResultMessage(result=result) if result.untrusted:
+                    self._untrusted.add(result.name)
+                case UserMessage(source=source) | DocumentMessage(source=source) | AssistantMessage(source=source):
+                    if source:
+                        self._untrusted.add(source)
+            if self._follows:
+                self._hear(message, tools, below)
+
+    def _hear(self, message: Message, tools: RegisteredTools, below: bool) -> None:
+        match message:
+            case UserMessage():
+                if message.source:
+                    self._outside[message.source] = None
+                elif not below:
+                    self._words.add(message.text, person=True, at=message.at)
+                elif not self._outside:
+                    self._words.add(message.text, person=False, at=message.at)
+                for part in message.content:
+                    if isinstance(part, Media):
+                        self._outside[part.name or "an attachment"] = None
+            case SupervisorMessage(text=text, at=at):
+                self._words.add(text, person=False, at=at)
+            case DocumentMessage(name=name, text=text):
+                self._outside[name] = None
+                self._held["document", name] = _read(name, text)
+            case AssistantMessage(source=source) if source:
+                self._outside[source] = None
+            case InvocationMessage(call=call):
+                self._arguments.setdefault(call.id, call.arguments)
+            case ResultMessage(result=result):
+                if result.tool_call_id not in self._results and not is_plan_answer(result.content):
+                    self._settle(result, tools)
+                    if result.untrusted or (result.name not in tools and result.outcome in ("ok", "failed")):
+                        self._outside[result.name] = None  # whoever ran it, what it says was not judged here
+
+    def _read_outside(self, source: str) -> None:
+        self._untrusted.add(source)
+        self._outside[source] = None
+
+    def _settle(self, result: ToolResult, tools: RegisteredTools) -> None:
+        if self._waiting.get(result.tool_call_id) == result:
             return  # it is told by the record and by who made it
         self._new.append((result, tools))
         self._waiting[result.tool_call_id] = result
         if result.labels is not None and result.labels.private:
-            self.has_private = True
+            self._has_private = True
 
-    def below(self, above: RunOrigins) -> RunOrigins:
-        """Join the run to the one whose call began it: what either reads, both have read."""
-        for result, tools in self._new:
-            above.settle(result, tools)
-        above._arguments.update(self._arguments)
-        above.outside.update(self.outside)
-        return above
+    # ── what is made of it ───────────────────────────────────────────────────────────
+
+    @property
+    def untrusted(self) -> set[str]:
+        """The tools and other sources whose words from outside were read, also where values are not followed."""
+        self._catch_up()
+        return self._untrusted
+
+    @property
+    def outside(self) -> dict[str, None]:
+        """What was read from outside: the names of tools, documents and other sources."""
+        self._catch_up()
+        return self._outside
+
+    @property
+    def has_private(self) -> bool:
+        """Whether a result has private fields."""
+        self._catch_up()
+        return self._has_private
 
     def arguments_of(self, call_id: str) -> dict[str, Any]:
         """What a call was made with, as far as that can be read."""
+        self._catch_up()
         return _object(self._arguments.get(call_id))
-
-    # ── what is made of it ───────────────────────────────────────────────────────────
 
     @property
     def words(self) -> TrustedWords:
@@ -153,6 +212,7 @@ class RunOrigins:
                 yield known
 
     def _take_in(self) -> None:
+        self._catch_up()
         if not self._new:
             return
         new, self._new = self._new, []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from handrail.core.calls import ToolCall
@@ -54,13 +55,9 @@ class ChatDecoder:
     def __init__(self, request: ModelRequest, profile_of: ProfileOf, new_id: NewId, service: str = "openai") -> None:
         self._service = service
         self._profile_of = profile_of
-        self._calls = CallAssembler(
-            new_id,
-            names_of(request.tools, OPENAI_NAMES),
-            mend=lambda name, arguments: drop_strict_nulls(request, self._profile, name, arguments),
-        )
-        self._model = ""
-        self._profile = profile_of("")
+        self._request = request
+        self._calls = CallAssembler(new_id, names_of(request.tools, OPENAI_NAMES))
+        self._is_by("")
         self._finish: str | None = None
         self._stopped_at: Any = None
         self._called = False
@@ -83,8 +80,7 @@ class ChatDecoder:
             return self._failed(data)
         chunk = read_chat_chunk(data, ChatChunk)
         if chunk.model and chunk.model != self._model:
-            self._model = chunk.model
-            self._profile = self._profile_of(chunk.model)
+            self._is_by(chunk.model)
         if chunk.usage:
             self._usage = usage_of(chunk.usage)
         elif chunk.x_groq is not None and isinstance(usage := chunk.x_groq.get("usage"), dict):
@@ -99,6 +95,11 @@ class ChatDecoder:
             if not choice.index:
                 self._choice(choice, found, data)
         return found
+
+    def _is_by(self, model: str) -> None:
+        self._model = model
+        self._profile = self._profile_of(model)
+        self._calls.mend = partial(drop_strict_nulls, self._request, self._profile)
 
     def piece_of(self, data: Mapping[str, Any]) -> str | None:
         match data:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -119,17 +120,15 @@ class ResponsesDecoder:
         self, request: ModelRequest, profile_of: Callable[[str], Profile], new_id: NewId, provider: str = PROVIDER
     ) -> None:
         self._provider = provider
-        self._calls = CallAssembler(
-            new_id,
-            names_of(request.tools, OPENAI_NAMES),
-            mend=lambda name, arguments: drop_strict_nulls(request, profile_of(self._model), name, arguments),
-        )
+        self._profile_of = profile_of
+        self._request = request
+        self._calls = CallAssembler(new_id, names_of(request.tools, OPENAI_NAMES))
         self._layout = ReplyLayout(provider)
         self._unknown = UnknownKinds()
         self._items = ResponsesServiceItems(self._unknown)
         self._annotations: dict[int, list[tuple[int, Any]]] = {}
         """By the place of a message: the part of it, and what a stream said about its text."""
-        self._model = ""
+        self._is_by("")
         self._places = ItemPositions()
         self._written: set[int] = set()
         """Places of items of which some arguments or text have come."""
@@ -172,9 +171,13 @@ class ResponsesDecoder:
         yield self._last
 
     def _about(self, kind: str, response: ResponsesReply) -> Iterator[ModelEvent]:
-        self._model = response.model or self._model
+        self._is_by(response.model or self._model)
         if kind in ("response.completed", "response.incomplete", "response.failed", "response.cancelled"):
             yield from self._response(response)
+
+    def _is_by(self, model: str) -> None:
+        self._model = model
+        self._calls.mend = partial(drop_strict_nulls, self._request, self._profile_of(model))
 
     def _delta(self, kind: str, index: int, delta: str) -> Iterator[ModelEvent]:
         self._written.add(index)
@@ -260,7 +263,7 @@ class ResponsesDecoder:
         return TextDelta(text=text)
 
     def _response(self, response: ResponsesReply) -> Iterator[ModelEvent]:
-        self._model = response.model or self._model
+        self._is_by(response.model or self._model)
         if response.error is not None:
             raise error_from_stream({"error": response.error})
         if response.status in ("failed", "cancelled"):
