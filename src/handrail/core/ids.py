@@ -10,10 +10,20 @@ from typing import Any
 
 NewId = Callable[[str], str]
 
+_chance: list[str] = []
+"""Drawn ahead, as to ask the system takes longer than all the rest of an id. A forked child draws its own."""
+os.register_at_fork(after_in_child=_chance.clear)
+
 
 def new_id(kind: str) -> str:
     """`call_…`, `run_…`: the kind, then 48 bits of time and 80 of chance, so that ids sort by age."""
-    return f"{kind}_{int(time.time() * 1000):012x}{os.urandom(10).hex()}"
+    try:
+        chance = _chance.pop()
+    except IndexError:
+        drawn = os.urandom(640).hex()
+        chance, *others = (drawn[at : at + 20] for at in range(0, len(drawn), 20))
+        _chance.extend(others)
+    return f"{kind}_{int(time.time() * 1000):012x}{chance}"
 
 
 def nested_id(caller: str, key: str) -> str:

@@ -93,7 +93,7 @@ class HttpClient:
         self._silence = silence
         self._total = total
         self._idle: dict[HttpRoute, list[HttpConnection]] = {}
-        self._open: set[tuple[HttpRoute, HttpConnection]] = set()
+        self._open: dict[HttpConnection, HttpRoute] = {}
 
     async def ask(
         self,
@@ -123,21 +123,21 @@ class HttpClient:
         if connection is None:
             self._forget_ended()
             connection = await self._connected(route)
-        self._open.add((route, connection))
+        self._open[connection] = route
         length = b"content-length: %d\r\n" % len(body) if body or not request.startswith(_BODILESS) else b""
         try:
             await connection.ask(b"%b%b\r\n" % (request, length), body)
         except BaseException:
-            self._open.discard((route, connection))
+            self._open.pop(connection, None)
             connection.abort()
             raise
         return HttpAnswer(connection, partial(self._done, route, connection))
 
     async def aclose(self) -> None:
         """Close the connections of this event loop at once, and those of others when they next run."""
-        opened, self._open, self._idle = self._open, set(), {}
+        opened, self._open, self._idle = self._open, {}, {}
         here = asyncio.get_running_loop()
-        for route, connection in opened:
+        for connection, route in opened.items():
             if route.loop is here:
                 connection.abort()
             else:
@@ -151,13 +151,13 @@ class HttpClient:
             connection = idle.pop()
             if not connection.closed and route.loop.time() - connection.idle_since < _KEPT:
                 return connection
-            self._open.discard((route, connection))
+            self._open.pop(connection, None)
             connection.abort()
         return None
 
     def _done(self, route: HttpRoute, connection: HttpConnection, reusable: bool) -> None:
-        if not reusable or (route, connection) not in self._open:  # the client was closed meanwhile
-            self._open.discard((route, connection))
+        if not reusable or connection not in self._open:  # the client was closed meanwhile
+            self._open.pop(connection, None)
             connection.abort()
         else:
             self._idle.setdefault(route, []).append(connection)
@@ -167,9 +167,9 @@ class HttpClient:
         for route in tuple(self._idle):
             if route.loop.is_closed():
                 self._idle.pop(route, None)
-        for opened in tuple(self._open):
-            if opened[0].loop.is_closed():
-                self._open.discard(opened)
+        for connection, route in tuple(self._open.items()):
+            if route.loop.is_closed():
+                self._open.pop(connection, None)
 
     # ── connecting ───────────────────────────────────────────────────────────────────
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import msgspec
@@ -78,8 +77,7 @@ OffersOf = Callable[[RegisteredTools, TeamMember | None], OfferableTools]
 """How the tools of a run are offered, to one of its agents if it has several."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunTerms:
+class RunTerms(msgspec.Struct, frozen=True, kw_only=True):
     """Who is asked, who settles the calls, and how far they may go together."""
 
     model: Model
@@ -207,7 +205,7 @@ class SingleRun:
         """From here on this agent speaks."""
         self._speaker = speaker
         self._limits = self._terms.limits.within(speaker.limits)
-        self._terms = replace(self._terms, model=speaker.model, defaults=speaker.defaults)
+        self._terms = msgspec.structs.replace(self._terms, model=speaker.model, defaults=speaker.defaults)
         path = (*self._context.agents[:-1], speaker.name)
         self._context = msgspec.structs.replace(
             self._context, model=speaker.model.name, agents=path, words_reader=ModelWordsReader(speaker.model)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from handrail.core.context import Context
@@ -70,8 +70,7 @@ class SessionOptions(ExecutorParts, total=False):
     values come from. "ask": a person allows the plan at once, and is asked about everything else."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionSetup:
+class SessionSetup(Struct, frozen=True, kw_only=True):
     """Everything about a session but what was said in it. A fork has the same."""
 
     model: Model
@@ -111,7 +110,7 @@ class SessionEngine:
         self.prompts: PromptTurns = PromptTurns()
         self._journal = journal
         self._lives = AsyncExitStack()
-        """The journal and the ensembles that this uses with others, or alone."""
+        """What is closed after the executor: where code runs, the journal and the ensembles, which others may use."""
         options = setup.options
         parts: dict[str, Any] = {key: value for key, value in options.items() if key in _PARTS}
         self.executor: Executor = Executor(
@@ -162,6 +161,8 @@ class SessionEngine:
                 case items:
                     tools = await lives.enter_async_context(prepared_tools(items))
             engine = cls(setup, run, tools, journal)
+            if engine._code is not None:
+                lives.push_async_callback(engine._code.aclose)
             engine._lives = lives.pop_all()
         return engine
 
@@ -210,11 +211,7 @@ class SessionEngine:
     async def aclose(self) -> None:
         """End the prompts that are being answered and the run in the record, and let go of everything."""
         await self.prompts.aclose()
-        async with AsyncExitStack() as stack:
-            stack.push_async_callback(self._lives.aclose)
-            if self._code is not None:
-                stack.push_async_callback(self._code.aclose)
-            stack.push_async_callback(self.executor.aclose)
+        async with self._lives, self.executor:
             await self.executor.finish(self.run_id)
 
 

@@ -12,10 +12,11 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
+
+from msgspec.structs import replace
 
 from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.closing import ClosedOnExit
