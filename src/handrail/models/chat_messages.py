@@ -26,7 +26,7 @@ result: that of the call by which the model gave a typed answer, or at a limit."
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
-class ChatWriter(TurnWriter):
+class ChatTurnWriter(TurnWriter):
     """For wires with one message for each turn, and one for each result."""
 
     def items(self, history: Sequence[Turn]) -> list[dict[str, Any]]:

@@ -103,6 +103,6 @@ def open_tables(place: StateDatabase | Place, tables: StoreTables, *, patience: 
         from handrail.state.sqlite_database import SqliteDatabase
 
         return SqliteDatabase(place, tables, patience=patience)
-    from handrail.state.postgres_tables import PostgresTables
+    from handrail.state.postgres_database import PostgresDatabase
 
-    return PostgresTables(place, tables)
+    return PostgresDatabase(place, tables)

@@ -9,7 +9,7 @@ from handrail.core.calls import ToolResult
 from handrail.core.errors import UsageError
 from handrail.core.messages import InvocationMessage
 from handrail.core.model_request import ModelRequest
-from handrail.models.chat_messages import ChatWriter, function_tools, json_instruction
+from handrail.models.chat_messages import ChatTurnWriter, function_tools, json_instruction
 from handrail.models.codec import WireRequest
 from handrail.models.history import AssistantTurn
 from handrail.models.profiles import Profile
@@ -67,7 +67,7 @@ def encode_request(options: CohereOptions, request: ModelRequest, model: str, *,
     return draft.finish("/v2/chat", body, stream=stream, exact=False)
 
 
-class _MessageWriter(ChatWriter):
+class _MessageWriter(ChatTurnWriter):
     def reply(self, turn: AssistantTurn) -> Iterable[dict[str, Any]]:
         message: dict[str, Any] = {"role": "assistant"}
         content: list[dict[str, Any]] = []

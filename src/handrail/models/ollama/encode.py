@@ -8,7 +8,7 @@ from typing import Any
 from handrail.core.calls import ToolResult, encode_data
 from handrail.core.messages import Content, InvocationMessage, Media, Text
 from handrail.core.model_request import ModelRequest
-from handrail.models.chat_messages import ChatWriter, function_tools
+from handrail.models.chat_messages import ChatTurnWriter, function_tools
 from handrail.models.codec import WireRequest
 from handrail.models.history import AssistantTurn, arguments_of
 from handrail.models.profiles import Profile
@@ -35,7 +35,7 @@ def encode(request: ModelRequest, model: str, profile: Profile, *, stream: bool)
     return draft.finish("/api/chat", body, stream=stream, framing="ndjson")
 
 
-class _MessageWriter(ChatWriter):
+class _MessageWriter(ChatTurnWriter):
     def user(self, content: tuple[Content, ...]) -> Iterable[dict[str, Any]]:
         images = [part for part in content if isinstance(part, Media) and self._takes(part)]
         texts = [self._words(part) for part in content if part not in images]

@@ -11,7 +11,7 @@ from msgspec.structs import astuple
 from handrail.core.calls import ToolResult
 from handrail.core.messages import InvocationMessage, Media
 from handrail.core.model_request import ModelRequest, NamedTool, ToolChoice
-from handrail.models.chat_messages import ChatWriter, data_url, function_tools, json_instruction, wire_id
+from handrail.models.chat_messages import ChatTurnWriter, data_url, function_tools, json_instruction, wire_id
 from handrail.models.codec import EncodedList, WireRequest
 from handrail.models.conversation_cache import WrittenTurns, write_conversation
 from handrail.models.history import AssistantTurn
@@ -120,7 +120,7 @@ def _holds_to_schema(body: dict[str, Any], schema: dict[str, Any], profile: Prof
     return False
 
 
-class _MessageWriter(ChatWriter):
+class _MessageWriter(ChatTurnWriter):
     def __init__(self, profile: Profile, names: NameMap, service: str) -> None:
         super().__init__(profile, names)
         self._service = service

@@ -53,9 +53,9 @@ class CapabilityProvider:
             event: Validator(schema, f"the {event!r} {named}", root="(data)") for event, schema in promised.items()
         }
 
-    def serving(self, clock: Clock, is_fault: Callable[[BusError], bool]) -> ServedCall:
+    def serving(self, clock: Clock, is_fault: Callable[[BusError], bool]) -> CallInFlight:
         """Counts one call under way, and notes how it went. What is not the provider's fault counts as well done."""
-        return ServedCall(self, clock, is_fault)
+        return CallInFlight(self, clock, is_fault)
 
     @property
     def is_local(self) -> bool:
@@ -93,7 +93,7 @@ class CapabilityProvider:
             raise BusError("internal_error", f"{self.descriptor.full_name} sent a wrong {event!r} frame: {told}")
 
 
-class ServedCall:
+class CallInFlight:
     """A call that a provider has under way: a context manager without a generator, since every call has one."""
 
     __slots__ = ("_clock", "_is_fault", "_provider", "_started")

@@ -20,7 +20,7 @@ _LOCK = 1_212_239_442
 """The first half of the advisory locks of those who write to a store alone; drawn once, the same for all replicas."""
 
 
-class PostgresTables:
+class PostgresDatabase:
     """An `SqlDatabase` in a shared state, which its owner closes.
 
     Raises:
