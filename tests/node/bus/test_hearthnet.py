@@ -68,7 +68,7 @@ TABLE: dict[str, tuple[str, str, dict[str, Any]]] = {
         ask(tools=[ADD], tool_choice={"name": "gone"}),
     ),
     "arguments fail schema": ("bad_request", "test.work@1.0", {"input": {"how": 7}}),
-    "execution timed out": ("timeout", "test.work@1.0", {"input": {"how": "hang"}}),
+    "execution timed out": ("timeout", "test.slow@1.0", {"input": {"how": "hang"}}),
     "the tool broke": ("internal_error", "test.work@1.0", {"input": {"how": "break"}}),
     "the tool said internal_error": ("internal_error", "test.work@1.0", {"input": {"how": "tell"}}),
     "token does not cover it": ("token_scope_insufficient", "test.secret@1.0", {"input": {"how": "tell"}}),
@@ -122,7 +122,10 @@ async def node() -> AsyncIterator[Node]:
     identity, store = Identity.new(), TokenStore()
     admission = TokenAdmission(node_id=identity.node_id, store=store, community="home")
     _, token = issue(
-        identity, store, Scope.of(["llm.*", "test.work@1.0", "test.dispatch@1.0", "test.chat@1.0"]), audience="home"
+        identity,
+        store,
+        Scope.of(["llm.*", "test.work@1.0", "test.slow@1.0", "test.dispatch@1.0", "test.chat@1.0"]),
+        audience="home",
     )
     check = Authenticator(community="home")
     with nats_server() as server:
@@ -142,8 +145,10 @@ async def node() -> AsyncIterator[Node]:
 def fresh(node: Node) -> Node:
     """With tools that never failed before: who fails too often is left alone for a while."""
     schema, stream = body_schema(how={"type": "string"}), {"token": ANY}
-    for name in ("test.work", "test.secret"):
-        descriptor = CapabilityDescriptor(name=name, request_schema=schema, stream_schema=stream, timeout_seconds=0.1)
+    for name, seconds in (("test.work", 60.0), ("test.secret", 60.0), ("test.slow", 0.1)):
+        descriptor = CapabilityDescriptor(
+            name=name, request_schema=schema, stream_schema=stream, timeout_seconds=seconds
+        )
         if name in {each.descriptor.name for each in node.bus.registry}:
             node.bus.unregister(name, (1, 0))
         node.bus.register(descriptor, work)
