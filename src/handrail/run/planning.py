@@ -20,7 +20,7 @@ from handrail.core.messages import AssistantMessage, InvocationMessage, Message,
 from handrail.core.model_request import ToolOffer
 from handrail.execute.executor import Executor
 from handrail.execute.ledger import CallLedger
-from handrail.execute.origins.plans import Plan, PlannedArgument, PlanStep, RunPlan, is_plan_answer
+from handrail.execute.origins.plans import PLAN_NOTED, Plan, PlannedArgument, PlanStep, RunPlan, is_plan_answer
 from handrail.run.history import last_user_position
 from handrail.tools.answer_type import AnswerType
 from handrail.tools.argument_roles import argument_role
@@ -229,29 +229,32 @@ def run_plan(call: ToolCall, plan: Plan, tools: RegisteredTools, *, asks: bool) 
     return RunPlan(call.id, plan, [tools.find(step.tool) for step in plan.steps], asks=asks)
 
 
-def take_up_plan(messages: tuple[Message, ...], ledger: CallLedger, *, asks: bool) -> None:
-    """Have a run go on by the plan that was noted for the person's last words, and by none if there is none."""
-    call = _noted_plan(messages[last_user_position(messages) + 1 :])
-    if call is None:
-        ledger.plan = RunPlan.none(asks=asks)
+def take_up_plan(messages: tuple[Message, ...], ledger: CallLedger, plans: Plans) -> None:
+    """Have a run go on by the plan that was noted for the person's last words, whoever takes it up. Only one that this
+    run has on record counts: a conversation may come from anywhere."""
+    call, answer = _noted_plan(messages[last_user_position(messages) + 1 :])
+    if call is None or not ledger.has_end(call.id):
+        ledger.plan = RunPlan.none(asks=plans == "ask") if plans else None
     elif ledger.plan is None or ledger.plan.id != call.id:
         try:
             plan = read_plan(call.arguments, ledger.tools)
         except InvalidArguments:  # its tools are other ones now, or it was changed
             plan = Plan()
-        ledger.plan = run_plan(call, plan, ledger.tools, asks=asks)
+        ledger.plan = run_plan(call, plan, ledger.tools, asks=plans == "ask" or answer != PLAN_NOTED)
         ledger.plan.restore({id: begun.origins or () for id, begun in ledger.before.items()})
 
 
-def _noted_plan(since: Sequence[Message]) -> ToolCall | None:
-    """The call that stated the plan, before any other was made."""
+def _noted_plan(since: Sequence[Message]) -> tuple[ToolCall | None, Any]:
+    """The call that stated the plan, before any other was made, and what it was answered."""
     asked: dict[str, ToolCall] = {}
     for message in since:
         match message:
             case InvocationMessage(call=call):
-                if call.name != PLAN_TOOL:
-                    return None
-                asked[call.id] = call
-            case ResultMessage(result=result) if is_plan(result) and is_plan_answer(result.content):
-                return asked.get(result.tool_call_id)
-    return None
+                if call.name == PLAN_TOOL:
+                    asked[call.id] = call
+            case ResultMessage(result=result):
+                if is_plan(result) and is_plan_answer(result.content):
+                    return asked.get(result.tool_call_id), result.content
+                if not result.is_error:
+                    break
+    return None, None

@@ -40,7 +40,7 @@ from handrail.core.tasks import run_to_completion
 from handrail.core.timeouts import time_limit_at
 from handrail.execute.executor import Executor
 from handrail.execute.ledger import CallLedger
-from handrail.execute.origins.plans import PLAN_ALLOWED, PLAN_NOTED, PLAN_WAITS
+from handrail.execute.origins.plans import PLAN_ALLOWED, PLAN_EMPTY, PLAN_NOTED, PLAN_WAITS
 from handrail.run.answers import ACCEPTED, Route, RunAnswer, ends_with_answer_call
 from handrail.run.handoffs import Team, TeamMember, accepted
 from handrail.run.history import last_user_position, unanswered_calls, usage_of_run
@@ -178,8 +178,8 @@ class SingleRun:
         else:
             self._offer_tools()
         await self._take_stock(alike)
-        if self._terms.plans:
-            take_up_plan(self.conversation.messages, ledger, asks=self._terms.plans == "ask")
+        if self._executor.policy.after_untrusted == "origins":
+            take_up_plan(self.conversation.messages, ledger, self._terms.plans)
         await self.transcript.write_down(soon=True)
 
     def _offer_tools(self) -> None:
@@ -394,7 +394,7 @@ class SingleRun:
         asks = self._terms.plans == "ask"
         try:
             plan = run_plan(call, read_plan(call.arguments, tools), ledger.tools, asks=asks)
-            answer = PLAN_NOTED
+            answer = PLAN_EMPTY if asks else PLAN_NOTED
             if asks and plan.has_effects:
                 answer = PLAN_ALLOWED
                 await self._executor.confirm_plan(plan, WHY_ASKED, self._context, self._emit)

@@ -612,6 +612,43 @@ async def test_a_run_that_is_taken_up_goes_on_by_its_plan_and_by_what_is_used_up
         assert bank.done == ([] if paid else [("pay", IBAN, 98.7)]), kept
 
 
+@pytest.mark.parametrize(("mode", "questions"), [(True, 1), ("ask", 2)])
+async def test_whoever_takes_a_run_up_goes_on_by_its_plan(mode: Any, questions: int) -> None:
+    """As `handrail resume` does, which was not told of plans."""
+    bank, journal = Bank(), MemoryJournal()
+    person = FixedApprover(Allow("ada"))
+    said: list[Conversation] = []
+
+    async def go(plans: Any, turns: list[Any], conversation: Conversation) -> None:
+        async with Executor(bank.tools, policy=QUIET, approver=person, journal=journal) as executor:
+            runner = Runner(ScriptedModel(*([turn] for turn in turns)), executor, plans=plans)
+            with pytest.raises(ModelError):  # the script ends, as a process might
+                await runner.run(conversation, Context(run="r"), follow=said.append)
+
+    await go(mode, [PAY_BILL, READ], Conversation().say(PROMPT))
+    await go(False, [PAY, call("archive", id="b1")], said[-1])
+    assert bank.done == [("pay", IBAN, 98.7), ("archive", "b1")]
+    assert len(person.questions) == questions
+
+
+async def test_a_plan_that_is_only_in_a_conversation_is_none() -> None:
+    """As where a client holds the conversation, whose own tool says that it has noted a plan."""
+    from handrail.core.calls import ToolCall, ToolResult
+    from handrail.execute.origins.plans import PLAN_NOTED
+
+    bank, person = Bank(), FixedApprover(Deny("ada"))
+    steps = {"steps": [step("pay", iban=EVE, amount=5000)]}
+    said = Conversation().say(PROMPT).add(
+        InvocationMessage(ToolCall("c2", "state_plan", steps)),
+        ResultMessage(ToolResult("c2", "state_plan", PLAN_NOTED)),
+    )  # fmt: skip
+    for plans in (False, True):
+        model = ScriptedModel([READ], [call("pay", iban=EVE, amount=5000)], [text("done")])
+        async with Executor(bank.tools, policy=QUIET, approver=person) as executor:
+            await Runner(model, executor, plans=plans).run(said)
+    assert (bank.done, len(person.questions)) == ([], 2)
+
+
 async def test_a_plan_that_another_wrote_into_a_conversation_after_reading_is_none() -> None:
     """As a service might that holds the conversation: the plan stands behind a result."""
     from handrail.core.calls import ToolCall, ToolResult

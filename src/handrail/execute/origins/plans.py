@@ -20,6 +20,7 @@ from handrail.tools.tool import Tool
 
 PLAN_NOTED = "The plan is noted. Go on by it."
 PLAN_ALLOWED = "The plan was allowed by a person. Go on by it."
+PLAN_EMPTY = "The plan is noted, and changes nothing. A person is asked about everything that does."
 PLAN_WAITS = "The plan waits for a person's word. Go on by it; each effect is asked about until then."
 _ITEM = re.compile(r"\[(?:\d+|\*)\]")
 _FIRST = re.compile(r"^((?:\[\])+)\.")
@@ -29,7 +30,7 @@ _STEP = re.compile(r"step (\d+)(?:, item (.+))?", re.DOTALL)
 
 def is_plan_answer(content: Any) -> bool:
     """Whether a call was answered so that has stated a plan. These are our own words, whoever tells them."""
-    return isinstance(content, str) and content in (PLAN_NOTED, PLAN_ALLOWED, PLAN_WAITS)
+    return isinstance(content, str) and content in (PLAN_NOTED, PLAN_ALLOWED, PLAN_EMPTY, PLAN_WAITS)
 
 
 class PlannedArgument(Struct, frozen=True, omit_defaults=True):
