@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -89,3 +93,37 @@ def test_the_unit_and_the_container_run_commands_that_there_are() -> None:
     assert {*named, "state", "proof"} <= set(root.table)
     assert os.access(DEPLOY / "start", os.X_OK)
     assert "ExecReload=/bin/kill -HUP $MAINPID" in unit
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze comes with Debian's systemd")
+def test_systemd_has_nothing_to_say_about_the_unit(tmp_path: Path) -> None:
+    unit = (DEPLOY / "handrail.service").read_text()
+    here = tmp_path / "handrail.service"
+    here.write_text(unit.replace("/opt/handrail/bin/handrail", sys.executable))  # what it starts has to be there
+    told = subprocess.run(["systemd-analyze", "verify", "--man=no", str(here)], capture_output=True, text=True)
+
+    assert (told.returncode, [line for line in told.stderr.splitlines() if "handrail" in line]) == (0, [])
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+@pytest.mark.parametrize("name", FILES)
+def test_kubernetes_knows_every_field_of_the_pods(name: str, tmp_path: Path) -> None:
+    written = manifest(name, PODS[name])
+    (tmp_path / "pods.json").write_text(json.dumps(written))
+    # This reads the file as what it is, and leaves out fields that there are not; no cluster is asked.
+    words = ("set", "image", "--local", "-f", str(tmp_path / "pods.json"), "*=there", "-o", "json")
+    told = subprocess.run(
+        ["kubectl", *words], capture_output=True, text=True, env={**os.environ, "HOME": str(tmp_path)}
+    )
+
+    assert told.returncode == 0, told.stderr
+    assert left_out(written, json.loads(told.stdout)) == ["spec.template.spec.containers.0.image"]
+
+
+def left_out(written: Any, read: Any, at: str = "") -> list[str]:
+    """Where something that was written is not, or is something else, in what was read."""
+    if isinstance(written, dict | list) and type(written) is type(read):
+        pairs = written.items() if isinstance(written, dict) else enumerate(written)
+        there = read if isinstance(read, dict) else dict(enumerate(read))
+        return [each for key, value in pairs for each in left_out(value, there.get(key), f"{at}.{key}".lstrip("."))]
+    return [] if str(written) == str(read) else [at]
