@@ -25,6 +25,7 @@ RLM_KILLS = (*PYTEST, "tests/crash/test_killed_rlm.py")
 DIALOGUES = "tests/models/local/test_dialogues.py"
 
 REPLICAS = "tests.crash.replicas"
+CLUSTER = "soak.cluster"
 
 Job = Callable[[], Verdict]
 
@@ -59,6 +60,11 @@ JOBS: dict[str, tuple[str, Job, Job]] = {
         "three replicas over one PostgreSQL, while they, it and the connections fail",
         lambda: command("-m", REPLICAS, "--effects", "10000", "--faults", "200", "--seed", str(time.time_ns() % 10**9)),
         lambda: command("-m", REPLICAS, "--effects", "30", "--faults", "5"),
+    ),
+    "cluster": (
+        "three nodes over one PostgreSQL, with workers on NATS, while all of it fails",
+        lambda: command("-m", CLUSTER, "--effects", "10000", "--faults", "200", "--seed", str(time.time_ns() % 10**9)),
+        lambda: command("-m", CLUSTER, "--effects", "60", "--faults", "4"),
     ),
     "rlm kills": (
         "an RLM whose process or sandbox is killed at every point there is",

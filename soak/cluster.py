@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -39,7 +39,7 @@ from tests.network import free_port
 from tests.node.nats.nats_fixtures import NatsServer
 from tests.polling import blocking_until
 
-AT_ONCE = 12
+AT_ONCE = 24
 REPLAYED = 0.2
 """The share of requests with an answer that come once more, to another replica."""
 LOOKED_AT = 1_000
@@ -233,8 +233,10 @@ class City:
         getattr(self, f"_{kind}")()
         self.faults[kind] += 1
 
-    def mend(self) -> None:
-        self.pair.mend()
+    def mend(self, kind: str) -> None:
+        """Start what has ended by itself."""
+        if kind in OF_THE_DATABASE:
+            return self.pair.mend()
         for program in (*self.replicas, *self.workers):
             program.revive()
 
@@ -307,6 +309,10 @@ KINDS_OF_FAULTS = {
 }
 
 
+OF_THE_DATABASE = frozenset(("cut_connections", "restart_postgres", "fail_over", "exhaust_connections", "fill_disk"))
+"""These come one after the other, and beside those of the processes."""
+
+
 def _cluster(stack: ExitStack) -> list[NatsServer]:
     routes = [free_port() for _ in range(3)]
     known = ",".join(f"nats://127.0.0.1:{port}" for port in routes)
@@ -371,8 +377,8 @@ class Proxy:
         return None, min(1.0, said.get("retry_after_ms", 200) / 1000)
 
 
-async def _call_all(city: City, jobs: int, faults: int, seed: int) -> dict[int, Told]:
-    """Each fault comes under load: the calls are spread over all of them."""
+async def _call_all(city: City, jobs: int, faults: int, seed: int, over: asyncio.Event) -> dict[int, Told]:
+    """Each fault comes under load: the calls are spread over all of them. Those that were begun when it is `over`."""
     dice = random.Random(seed)
     told = {job: Told(dice.choice(list(KINDS))) for job in range(jobs)}
     left = list(told)
@@ -380,7 +386,7 @@ async def _call_all(city: City, jobs: int, faults: int, seed: int) -> dict[int, 
         proxy = Proxy(city, http, seed + 1)
 
         async def caller() -> None:
-            while left:
+            while left and not over.is_set():
                 if jobs - len(left) > jobs * (city.faults.total() + 1) / (faults + 1):
                     await asyncio.sleep(0.05)
                     continue
@@ -388,7 +394,7 @@ async def _call_all(city: City, jobs: int, faults: int, seed: int) -> dict[int, 
                 await proxy.ask(told[job], job)
 
         await asyncio.gather(*(caller() for _ in range(AT_ONCE)))
-    return told
+    return {job: each for job, each in told.items() if job not in left}
 
 
 async def _seen(city: City, told: dict[int, Told], seed: int) -> dict[int, list[str]]:
@@ -412,15 +418,21 @@ async def _seen(city: City, told: dict[int, Told], seed: int) -> dict[int, list[
 # ── the whole of it ──────────────────────────────────────────────────────────────────
 
 
-async def played(city: City, jobs: int, faults: int, seed: int) -> dict[str, Any]:
-    calling = asyncio.create_task(_call_all(city, jobs, faults, seed))
-    kinds = list(_drawn(faults, seed))
-    started = time.monotonic()
-    try:
-        for kind in kinds:
+async def played(city: City, jobs: int, faults: int, seed: int, minutes: float) -> dict[str, Any]:
+    over, kinds, started = asyncio.Event(), list(_drawn(faults, seed)), time.monotonic()
+    calling = asyncio.create_task(_call_all(city, jobs, faults, seed, over))
+
+    async def hurt(some: list[str]) -> None:
+        for kind in some:
+            if time.monotonic() - started > 60 * minutes:
+                return over.set()
             await asyncio.to_thread(city.hurt, kind)
-            await asyncio.to_thread(city.mend)
-            await asyncio.sleep(city.dice.random() * 2)
+            await asyncio.to_thread(city.mend, kind)
+            await asyncio.sleep(city.dice.random())
+
+    try:
+        ofs = ([kind for kind in kinds if (kind in OF_THE_DATABASE) is which] for which in (True, False))
+        await asyncio.gather(*map(hurt, ofs))
         told = await calling
     finally:
         calling.cancel()
@@ -470,14 +482,13 @@ def _proven(city: City) -> dict[str, Any]:
 
 
 BAD = ("doubled", "lost", "falsely claimed", "another answer", "taken back", "seen apart")
-Played = Callable[[City], Awaitable[dict[str, Any]]]
 
 
-def tried(jobs: int, faults: int, seed: int) -> dict[str, Any]:
-    """What came of it: the lists of `BAD` should be empty."""
+def tried(jobs: int, faults: int, seed: int, minutes: float = 120.0) -> dict[str, Any]:
+    """What came of it: the lists of `BAD` should be empty. After so many minutes nothing more is begun."""
     with tempfile.TemporaryDirectory(prefix="handrail-city-") as name, ExitStack() as stack:
         city = City(stack, Path(name), seed)
-        return asyncio.run(played(city, jobs, faults, seed))
+        return asyncio.run(played(city, jobs, faults, seed, minutes))
 
 
 def main() -> None:
@@ -485,8 +496,9 @@ def main() -> None:
     parser.add_argument("--effects", type=int, default=200)
     parser.add_argument("--faults", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=120.0)
     given = parser.parse_args()
-    found = tried(given.effects, given.faults, given.seed)
+    found = tried(given.effects, given.faults, given.seed, given.minutes)
     sys.stdout.write(json.dumps(found) + "\n")
     sys.exit(any(found[each] for each in BAD) or not found["verified"])
 
