@@ -37,7 +37,7 @@ from soak.postgres_pair import PostgresPair, postgres_pair
 from tests.cli.journal_fixtures import environment
 from tests.network import free_port
 from tests.node.nats.nats_fixtures import NatsServer
-from tests.polling import blocking_until
+from tests.polling import blocking_until, until
 
 AT_ONCE = 24
 REPLAYED = 0.2
@@ -47,6 +47,8 @@ LOOKED_AT = 1_000
 _STOPPED = 5.0
 """Seconds: longer than a lease."""
 _OUTAGE = 2.0
+_CALM = 20.0
+"""Seconds in which some calls should be answered before the next fault."""
 _GIVES_UP = 300.0
 """Seconds after which a call without an answer is lost."""
 
@@ -194,6 +196,7 @@ class City:
         self.folder = folder
         self.dice = random.Random(seed)
         self.faults: Counter[str] = Counter()
+        self.answered: int = 0
         self.pair: PostgresPair = stack.enter_context(postgres_pair())
         self.pair.create("node", "workers")
         self.servers = _cluster(stack)
@@ -392,6 +395,7 @@ async def _call_all(city: City, jobs: int, faults: int, seed: int, over: asyncio
                     continue
                 job = left.pop()
                 await proxy.ask(told[job], job)
+                city.answered += 1
 
         await asyncio.gather(*(caller() for _ in range(AT_ONCE)))
     return {job: each for job, each in told.items() if job not in left}
@@ -428,7 +432,9 @@ async def played(city: City, jobs: int, faults: int, seed: int, minutes: float) 
                 return over.set()
             await asyncio.to_thread(city.hurt, kind)
             await asyncio.to_thread(city.mend, kind)
-            await asyncio.sleep(city.dice.random())
+            enough = city.answered + AT_ONCE
+            with contextlib.suppress(TimeoutError):
+                await until(partial(lambda enough: calling.done() or city.answered >= enough, enough), seconds=_CALM)
 
     try:
         ofs = ([kind for kind in kinds if (kind in OF_THE_DATABASE) is which] for which in (True, False))
