@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from handrail.core.errors import MissingExtra, StateError, StateUnavailable
+from handrail.core.errors import BusError, MissingExtra, StateError, StateUnavailable
+from handrail.node.tokens.token_store import TokenStore
 from handrail.state import Migration, StateDatabase, StateUrl, StoreSchema, announce, connections
 from tests.network import free_port
 from tests.polling import blocking_until, until
@@ -258,3 +259,18 @@ async def test_reads_of_many_tasks_share_the_connections(database: StateDatabase
     assert len(set(found)) <= database.pool.most
     assert connections.OLDEST_SERVER == 150_000
     assert isinstance(database.url, StateUrl)
+
+
+def test_callers_of_a_store_that_cannot_be_reached_are_told_to_ask_again_and_not_where_it_is(
+    postgres_server: PostgresServer, database: StateDatabase
+) -> None:
+    store = TokenStore(database)
+    name = database.url.name
+    postgres_server.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+    postgres_server.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
+
+    with pytest.raises(BusError) as told:
+        store.calls("some")
+
+    assert (told.value.code, told.value.outcome, told.value.retry_after_ms) == ("partition", "failed", 1000)
+    assert str(postgres_server.port) not in str(told.value.to_dict())

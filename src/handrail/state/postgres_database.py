@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     import psycopg
 
 T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
 
 _LOCK = 1_212_239_442
 """The first half of the advisory locks of those who write to a store alone; drawn once, the same for all replicas."""
@@ -66,12 +69,16 @@ class PostgresDatabase:
         try:
             yield
         except StateUnavailable as error:
+            # Callers are told to ask again, as a proxy does elsewhere, and not where the server is.
+            logger.info("the %s of this node: %s", self._store, error)
             outcome: Outcome = "in_doubt" if error.may_be_written else "failed"
-            raise BusError(
-                "internal_error", f"the {self._store} of this node: {error}", outcome=outcome, retry_after_ms=1000
-            ) from error
+            why = f"the {self._store} of this node cannot be reached for now; ask again"
+            raise BusError("partition", why, outcome=outcome, retry_after_ms=1000) from error
         except StateError as error:
-            raise BusError("internal_error", f"the {self._store} of this node: {error}") from error
+            logger.warning("the %s of this node: %s", self._store, error)
+            raise BusError(
+                "internal_error", f"the {self._store} of this node cannot be kept; its log says why"
+            ) from error
         except UnicodeEncodeError as error:  # half of a surrogate pair
             raise BusError("bad_request", "a text is not Unicode, and cannot be kept") from error
 
