@@ -153,7 +153,10 @@ def read_plan(arguments: dict[str, Any] | str, tools: Iterable[Tool]) -> Plan:
     value = _READER.read_arguments(arguments)
     if len(msgspec.json.encode(value)) > _LONGEST:
         raise InvalidArguments(f"the plan is too long: at most {_LONGEST:,} characters")
-    plan = msgspec.convert(value, Plan)
+    try:
+        plan = msgspec.convert(value, Plan)
+    except msgspec.ValidationError as error:  # as of 1.0, which the schema takes for an integer
+        raise InvalidArguments(str(error)) from error
     by_name = {name: tool for tool in tools for name in tool.names}
     if problems := [each for at, step in enumerate(plan.steps, 1) for each in _problems(at, step, plan, by_name)]:
         raise InvalidArguments(problems)

@@ -398,6 +398,7 @@ async def test_the_model_is_shown_the_tools_and_can_call_none_of_them_yet() -> N
         (plan(step("list_bills"), step("archive", id=(1, "a..b"))), "names no field"),
         (call("state_plan", steps=[{"tool": "archive", "arguments": [{"name": "id"}]}]), "either a value or"),
         (call("state_plan", steps="archive b1"), "steps"),
+        (call("state_plan", steps=[{"tool": "pay", "arguments": [{"name": "iban", "from_step": 1.0}]}]), "from_step"),
         (text("I will archive it."), ""),
     ],
 )
