@@ -92,7 +92,7 @@ def test_where_nobody_can_be_asked_a_side_effect_waits_and_one_is_told_how_to_go
     result = run("ask", *WITH, "pay her")
 
     assert (result.exit_code, result.stdout, lines_of(folder / "paid.txt")) == (1, "", [])
-    assert "pay waits for a person's word. Allow it with: handrail confirm allow confirm_" in result.stderr
+    assert "pay waits for approval. Allow it with: handrail confirm allow confirm_" in result.stderr
     assert f"handrail resume {run_of(result.stderr)} -m scripted:script.toml --tools talk_tools.py" in result.stderr
 
 
@@ -145,7 +145,7 @@ def test_a_model_that_fails_leaves_a_run_that_can_be_taken_up(folder: Path) -> N
 
     told, error = result.stderr.splitlines()
     assert result.exit_code == 1
-    assert told.startswith("Cut off; take it up with: handrail resume run_")
+    assert told.startswith("Interrupted; resume it with: handrail resume run_")
     assert "was asked for one more" in error
 
 
@@ -278,6 +278,6 @@ def test_ctrl_c_ends_with_130_and_says_how_to_take_the_run_up(folder: Path) -> N
     code, told = cut_off("pay", "pay her", signal.SIGINT)
 
     assert (code, "Traceback" in told) == (130, False)
-    assert f"take it up with: handrail resume {run_of(told)} -m scripted:script.toml --tools talk_tools.py" in told
+    assert f"resume it with: handrail resume {run_of(told)} -m scripted:script.toml --tools talk_tools.py" in told
     assert run("resume", run_of(told), *WITH).stdout == "So it stands.\n"
     assert lines_of(folder / "paid.txt") == ["ada 5"]

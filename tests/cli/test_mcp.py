@@ -255,7 +255,7 @@ def test_on_a_terminal_one_is_asked_right_there(place: AppFolder) -> None:
     )
 
     assert (code, '"word": "hi"' in shown.replace('\\"', '"')) == (0, True)
-    assert "It can do on this machine whatever you can." in shown
+    assert "It can do anything on this machine that you can." in shown
     assert listed()["demo"]["state"] == "ready"
 
 

@@ -130,8 +130,8 @@ def test_where_nobody_can_be_asked_the_run_waits_at_the_call_and_goes_on_there_o
 
     for each in (paused, still):
         assert (each.exit_code, each.stdout) == (1, "")
-        assert f"pay waits for a person's word. Allow it with: handrail confirm allow {asked['request']}" in each.stderr
-        assert f"Then go on with: handrail rlm resume {run_of(paused.stderr)} --context hay.txt -m" in each.stderr
+        assert f"pay waits for approval. Allow it with: handrail confirm allow {asked['request']}" in each.stderr
+        assert f"Continue with: handrail rlm resume {run_of(paused.stderr)} --context hay.txt -m" in each.stderr
     assert listed["state"] == "waiting"
     assert [(each.exit_code, each.stdout) for each in (done, twice)] == [(0, "paid 5 to ada\n")] * 2
     assert lines_of(folder / "paid.txt") == ["ada 5"]
@@ -255,8 +255,8 @@ def test_each_kind_of_run_is_taken_up_by_its_own_command(folder: Path) -> None:
     wrong, other = run("rlm", "resume", plain), run("resume", explored, "-m", "scripted:pay.json")
 
     assert (wrong.exit_code, wrong.stderr.count("\n"), other.exit_code, other.stderr.count("\n")) == (1, 1, 1, 1)
-    assert f"take it up with: handrail resume {plain}" in wrong.stderr
-    assert f"take it up with: handrail rlm resume {explored} --context" in other.stderr
+    assert f"resume it with: handrail resume {plain}" in wrong.stderr
+    assert f"resume it with: handrail rlm resume {explored} --context" in other.stderr
 
 
 def test_a_run_that_could_not_be_taken_up_stands_as_it_stood(folder: Path) -> None:
@@ -286,7 +286,7 @@ def test_a_payment_under_way_when_the_program_was_killed_is_not_made_again(folde
 def test_ctrl_c_says_how_to_take_the_run_up(folder: Path) -> None:
     told = cut_off(signal.SIGINT)
 
-    assert "Cut off; take it up with: handrail rlm resume run_" in told
+    assert "Interrupted; resume it with: handrail rlm resume run_" in told
     assert "turn 2/30" in again("pay", run_of(told), "--yes").stderr
     assert lines_of(folder / "paid.txt") == ["ada 5"]
 

@@ -216,7 +216,7 @@ def test_23_ask_stops_before_the_effect_with_one_line_and_1_and_resume_goes_on(
     asked = read("asked")
     assert (read("asked.code"), read("paid.then"), "Traceback" in asked) == ("1\n", "", False)
     assert words in asked.splitlines()[-1]
-    assert "Cut off; take it up with: handrail resume run_" in asked.splitlines()[-2]
+    assert "Interrupted; resume it with: handrail resume run_" in asked.splitlines()[-2]
     assert (read("resumed.code"), "So it stands." in read("resumed")) == ("0\n", True)
     assert afterwards in read("resumed")
     assert len(read("paid.txt").split()) == (1 if "ok" in afterwards else 0)

@@ -219,7 +219,7 @@ async def test_21_ctrl_c_in_a_terminal_hangs_up_on_the_model_and_says_how_to_go_
     os.close(ours)
 
     assert (code, "Traceback" in shown) == (130, False)
-    assert "take it up with: handrail resume run_" in shown
+    assert "resume it with: handrail resume run_" in shown
     assert audit(tmp_path / ".handrail" / "journal.db").ok
 
 

@@ -256,7 +256,7 @@ def _read_decision(said: Any, question: Confirmation) -> Decision:
         case {"type": "edit", "edited_action": {"args": dict() as arguments}}:
             return Edit(_BY, restore_masked(arguments, question.shown, question.arguments))
     raise UsageError(
-        f"a person's word is Command(resume={{'decisions': [{{'type': 'approve'}}]}}), or 'reject' or 'edit';"
+        f"a person approves with Command(resume={{'decisions': [{{'type': 'approve'}}]}}), or 'reject' or 'edit';"
         f" not {said!r}"
     )
 

@@ -42,7 +42,7 @@ def command(setup: CliSetup, chosen: RunOptions, run: str) -> None:
     """
     run, events = read_run_record(setup.view, run)
     if is_rlm_run(run, events):
-        raise UsageError(f"run {run!r} is one of handrail rlm; take it up with: handrail rlm resume {run} --context …")
+        raise UsageError(f"run {run!r} is a run of handrail rlm; resume it with: handrail rlm resume {run} --context …")
     conversation = conversation_of(events)
     if not conversation:
         raise UsageError(
@@ -57,7 +57,7 @@ def command(setup: CliSetup, chosen: RunOptions, run: str) -> None:
         answer(text.printable_lines(conversation.text))
         return
     elif waiting := _unanswered(events):
-        raise UsageError(f"run {run!r} waits for a person's word; give it with: handrail confirm allow {waiting[0]}")
+        raise UsageError(f"run {run!r} waits for approval; approve it with: handrail confirm allow {waiting[0]}")
     drive_run(setup, chosen, run, conversation, before=events)
     if is_answered(conversation):  # it was cut off between its answer and its end
         answer(text.printable_lines(conversation.text))

@@ -48,7 +48,7 @@ def drive_run(
     except (HandrailError, KeyboardInterrupt):
         live.end_line()
         if live.begun:
-            tell(f"Cut off; take it up with: {chosen.resume_line(setup, run)}")
+            tell(f"Interrupted; resume it with: {chosen.resume_line(setup, run)}")
         raise
     if setup.view.as_json:
         answer_json(_result(run, conversation, live))
@@ -76,7 +76,7 @@ async def _work(
         if before:
             await _take_up(app.executor, run, before)
         if tools_of_run(before) not in (None, app.executor.tools.digest):
-            tell("These are not the tools that the run had before; the record says which it goes on with.")
+            tell("These are not the tools that the run had before; the record says which tools it continues with.")
         # A model that goes on talking may say that it was done.
         if not is_answered(conversation):
             conversation = await app.runner(llm, on_wait="pause").run(conversation, Context(run=run), live)
@@ -131,7 +131,7 @@ def tools_of_run(events: Sequence[Recorded]) -> str | None:
 def tell_waiting(questions: Iterable[ConfirmationRequested | Confirmation], resume: str) -> None:
     for question in questions:
         tell(
-            f"{text.printable(question.tool)} waits for a person's word. Allow it with:"
+            f"{text.printable(question.tool)} waits for approval. Allow it with:"
             f" handrail confirm allow {text.printable(question.request)}"
         )
-    tell(f"Then go on with: {resume}")
+    tell(f"Continue with: {resume}")

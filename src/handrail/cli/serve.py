@@ -253,4 +253,4 @@ async def _work(setup: CliSetup, chosen: RunOptions) -> None:
             tell(f"Serving {len(offered)} capabilities to {community!r} as {node_id}")
         with rereading(node.reload):
             await told_to_end()
-        tell("Ending when the calls under way have ended")
+        tell("Stopping when the running calls have ended")

@@ -54,7 +54,7 @@ def _is_last_call(message: Message) -> bool:
 
 
 def is_waiting_for_person(conversation: Conversation) -> bool:
-    """Whether the run pauses at a call that needs a person's word: its code has no result then."""
+    """Whether the run pauses at a call that needs a person's approval: its code has no result then."""
     return bool(unanswered_calls(conversation))
 
 

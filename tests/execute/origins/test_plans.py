@@ -499,7 +499,7 @@ async def test_what_a_person_did_not_allow_is_asked_about() -> None:
 
     whys = await bank.asked(stated, mail, prompt=prompt, mode="ask", answer=Defer())
     assert len(whys) == 2
-    assert any("waits for a person's word" in said for _, said in bank.results)
+    assert any("waits for a person's approval" in said for _, said in bank.results)
 
 
 async def test_a_word_on_a_plan_does_not_cover_other_content_than_it_shows() -> None:

@@ -69,7 +69,7 @@ def refusal_message(file: Path, powers: Powers, why: str) -> str:
     """Why a configuration is not used, with everything that it would do and the command that approves it."""
     return (
         f"{str(file)!r} is not used: {why}. It would {'; '.join(powers.lines)}."
-        f" Look at it, and if you trust it: {approve_command(file)}"
+        f" Check it, and if you trust it: {approve_command(file)}"
     )
 
 
@@ -87,4 +87,4 @@ def describe_powers(file: Path, powers: Powers, why: str) -> None:
         tell(f"  {text.printable(line)}")
     tell(f"You are asked because {text.printable(why)}.")
     if any(line.startswith(("run Python", "run the program")) for line in powers.lines):
-        tell("What it runs can do on this machine whatever you can. Look at its files first.")
+        tell("What it runs can do anything on this machine that you can. Check its files first.")

@@ -35,7 +35,7 @@ def command(setup: CliSetup, yes: bool, show: bool, revoke: bool) -> None:
     if revoke:
         if not approvals.revoke_config(file):
             raise UsageError(f"{str(file)!r} was not approved")
-        _print(setup, powers, False, f"{text.printable(str(file))} is approved no more")
+        _print(setup, powers, False, f"{text.printable(str(file))} is no longer approved")
         return
     why = approvals.missing_approval(file, powers)
     if why is None or show:

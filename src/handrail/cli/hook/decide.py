@@ -161,7 +161,7 @@ def _ask(
         return Verdict("ask", f"handrail asks because of {why}" if why.startswith(("rule", "hook")) else why)
     return Verdict(
         "deny",
-        f"this call waits for a person's word ({why}), and {NAMES[call.event.host]} does not ask here. Tell the person"
-        f" to look at it and to run: handrail confirm allow {asked.request} (or to use the page of handrail serve);"
+        f"this call waits for approval ({why}), and {NAMES[call.event.host]} does not ask here. Tell the person"
+        f" to check it and to run: handrail confirm allow {asked.request} (or to use the page of handrail serve);"
         " then make the same call again",
     )

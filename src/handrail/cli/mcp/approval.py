@@ -127,7 +127,7 @@ def revoke(setup: CliSetup, name: str) -> None:
         raise UsageError(f"{name!r} was not approved")
     setup.view.reply(
         {"server": name, "approved": False, "signed_out": signed},
-        f"{text.printable(name)} is approved no more{'; signed out' if signed else ''}",
+        f"{text.printable(name)} is no longer approved{'; signed out' if signed else ''}",
     )
 
 

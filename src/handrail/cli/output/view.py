@@ -172,7 +172,7 @@ def ask(question: str) -> bool:
     line = sys.stdin.readline()
     if not line:
         tell()
-        raise UsageError("nobody answered, so nothing was done; add --yes to go on without being asked")
+        raise UsageError("nobody answered, so nothing was done; add --yes to continue without a question")
     return line.strip().lower() in ("y", "yes")
 
 

@@ -85,7 +85,7 @@ def resume(setup: CliSetup, exploring: RlmOptions, run: str, contexts: tuple[Pat
     """
     run, events = read_run_record(setup.view, run)
     if not is_rlm_run(run, events):
-        raise UsageError(f"run {run!r} is none of handrail rlm; take it up with: handrail resume {run}")
+        raise UsageError(f"run {run!r} is not a run of handrail rlm; resume it with: handrail resume {run}")
     conversation = conversation_of(events)
     if (answered := answer_in(conversation)) is not None:
         _tell_again(setup, exploring, run, answered)

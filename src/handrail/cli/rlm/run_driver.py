@@ -51,7 +51,7 @@ def drive_rlm_run(
     except (HandrailError, KeyboardInterrupt):
         live.end_line()
         if live.begun:
-            tell(f"Cut off; take it up with: {line}")
+            tell(f"Interrupted; resume it with: {line}")
         raise
     live.end_line()
     _tell(setup, completion)

@@ -35,7 +35,7 @@ def describe_server_start(server: str, endpoint: Endpoint, why: str) -> None:
     tell(f"MCP server {text.printable(server)!r} {verb}: {text.printable(endpoint_description(endpoint))}")
     tell(f"You are asked because {text.printable(why)}.")
     if isinstance(endpoint, StdioEndpoint):
-        tell("It can do on this machine whatever you can.")
+        tell("It can do anything on this machine that you can.")
     else:
         tell("What your model passes to its tools goes there, and what they say reaches your model.")
     if (warning := unpinned_reason(endpoint)) is not None:

@@ -21,7 +21,7 @@ from handrail.tools.tool import Tool
 PLAN_NOTED = "The plan is noted. Go on by it."
 PLAN_ALLOWED = "The plan was allowed by a person. Go on by it."
 PLAN_EMPTY = "The plan is noted, and changes nothing. A person is asked about everything that does."
-PLAN_WAITS = "The plan waits for a person's word. Go on by it; each effect is asked about until then."
+PLAN_WAITS = "The plan waits for a person's approval. Continue with it; each effect needs approval until then."
 _ITEM = re.compile(r"\[(?:\d+|\*)\]")
 _FIRST = re.compile(r"^((?:\[\])+)\.")
 _DIGITS = len("sha256:") + 12

@@ -215,7 +215,7 @@ def completion_of_error(completion: RLMChatCompletion, error: Exception) -> RLMC
 
 
 def _waits(query: ModelQuery, conversation: Conversation) -> bool:
-    """Whether it stopped at a call that needs a person's word."""
+    """Whether it stopped at a call that needs a person's approval."""
     return bool(query.tools and history.unanswered_calls(conversation))
 
 
