@@ -156,6 +156,22 @@ def test_a_test_replaces_them_whatever_the_program_gives() -> None:
         assert session.ask("?").results[0].content == "umbrella"
 
 
+def test_replacements_end_in_any_order_and_leave_nothing_behind() -> None:
+    """As in two threads or tasks that share a session."""
+    model = ScriptedModel(*[[call("find_order", id="17")], [text("There.")]] * 3)
+    with Session(model, tools=[find_order], deps=umbrella()) as session:
+        fork = session.fork()
+        one, other = (session.override(deps=Shop({"17": name})) for name in ("paper", "glass"))
+        one.__enter__()
+        other.__enter__()
+        one.__exit__(None, None, None)
+        assert session.ask("?").results[0].content == "glass"
+        other.__exit__(None, None, None)
+        assert session.ask("?").results[0].content == "umbrella"
+        with fork, session.override(deps=Shop({"17": "paper"})):
+            assert fork.ask("?").results[0].content == "umbrella"
+
+
 def test_a_fork_made_under_a_replacement_keeps_it() -> None:
     model = ScriptedModel([call("find_order", id="17")], [text("There.")])
     with Session(model, tools=[find_order], deps=umbrella()) as session:

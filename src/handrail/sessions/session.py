@@ -216,7 +216,7 @@ class Session(Closable, Generic[Deps]):
         if system_prompt is not None:
             self.conversation = self.conversation.supervised(system_prompt, self._clock.now())
         self._checkpoints: list[int] = []
-        self._overriding: Deps | None = None
+        self._overriding: tuple[tuple[Deps], ...] = ()
 
     def _begin(self) -> None:
         """With nothing opened yet."""
@@ -364,8 +364,8 @@ class Session(Closable, Generic[Deps]):
         answer = self._answer_type(returns)
         content = None if prompt is None else prompt_content(prompt)
         engine = await self._opened()
-        if self._overriding is not None:
-            deps = self._overriding
+        if self._overriding:
+            (deps,) = self._overriding[-1]
         engine.tools.check_deps(self._setup.deps if deps is None else deps)
         async with engine.prompts.turn():
             self.conversation = before = engine.briefed(self.conversation)
@@ -417,11 +417,12 @@ class Session(Closable, Generic[Deps]):
     @contextlib.contextmanager
     def override(self, *, deps: Deps) -> Iterator[None]:
         """For tests: in the `with` block the tools get these dependencies, whatever the session or a prompt gives."""
-        before, self._overriding = self._overriding, deps
+        given = (deps,)
+        self._overriding = (*self._overriding, given)
         try:
             yield
-        finally:
-            self._overriding = before
+        finally:  # another thread or task may have begun a block meanwhile, and not ended it
+            self._overriding = tuple(each for each in self._overriding if each is not given)
 
     # ── what was said ────────────────────────────────────────────────────────────────
 
