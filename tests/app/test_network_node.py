@@ -22,6 +22,7 @@ from handrail.config.load import load_config
 from handrail.config.values import STANDARD_SET
 from handrail.core.errors import BusError, UsageError
 from handrail.core.redact import Secret
+from handrail.journal import JournalReader
 from handrail.node.bus.descriptor import CapabilityDescriptor
 from handrail.node.bus.request import NOBODY, Caller, RouteRequest
 from handrail.node.chat.builtin_tools import BUILTIN
@@ -98,9 +99,9 @@ def lent(node: NetworkNode, *capabilities: str) -> Secret:
     return text
 
 
-async def chat(url: str, token: str) -> dict[str, Any]:
+async def chat(url: str, token: str, **more: str) -> dict[str, Any]:
     asked = {"model": "scripted", "messages": [{"role": "user", "content": "May I drink rain?"}]}
-    headers = {"authorization": f"Bearer {token}"}
+    headers = {"authorization": f"Bearer {token}", **more}
     path = f"{url}/v1/chat/completions"
     async with aiohttp.ClientSession() as session, session.post(path, json=asked, headers=headers) as answer:
         said: dict[str, Any] = await answer.json()
@@ -327,6 +328,33 @@ async def test_a_session_token_may_do_everything_and_no_token_nothing(folder: Pa
                     assert seen.value.code == code
             finally:
                 await bus.aclose()
+
+
+async def test_whoever_starts_the_node_again_is_who_asked_before(folder: Path) -> None:
+    """A payment with a key is not made a second time because its client has the token of a newer start."""
+    held, replies = [], []
+    for _ in range(2):
+        async with opened(folder) as node, served(node) as url:
+            token = node.session_token()
+            held.append(token)
+            await chat(url, token, **{"Idempotency-Key": "order-17"})
+            with JournalReader(folder / ".handrail" / "journal.db") as reader:
+                replies.append([entry.type for entry in reader.entries()].count("reply.given"))
+            others = (node.session_token("llm.*"), node.session_token("llm.*", "rag.*"))
+    assert held[0] != held[1]
+    assert replies[0] == replies[1] == 2
+    assert len({parse_token(str(each)).holder for each in (token, *others)}) == 3
+
+
+async def test_a_session_token_that_was_revoked_is_not_renewed(folder: Path) -> None:
+    ids = []
+    for _ in range(3):
+        async with opened(folder) as node:
+            token = parse_token(str(node.session_token()))
+            ids.append(token.id)
+            if len(ids) == 1:
+                node.tokens.revoke(token.id)
+    assert ids[0] != ids[1] == ids[2]
 
 
 async def test_what_a_rule_denies_is_denied_on_the_bus_too_also_one_that_comes_later(folder: Path) -> None:

@@ -11,6 +11,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,6 +24,7 @@ from handrail.app.retention import retaining
 from handrail.app.services import LentModels, ServiceMaker
 from handrail.config.network import NodeSettings, ServiceSettings
 from handrail.config.values import Config
+from handrail.core.canonical import digest
 from handrail.core.confirmation import Confirmation, Decision
 from handrail.core.errors import BusError, HandrailError, UsageError
 from handrail.core.ports import Embedder
@@ -76,7 +78,7 @@ class NetworkNode:
     on_drain: Callable[[], None] = lambda: None
     """Called when it takes no more calls."""
     session_holders: set[str] = field(default_factory=set)
-    """The ids of those who hold a token of this start."""
+    """The ids of those who hold a token of whoever started it."""
 
     @property
     def config(self) -> Config:
@@ -91,9 +93,21 @@ class NetworkNode:
             audience=self.config.node.community,
             ttl=SESSION_TTL,
             trust="trusted",
+            renews=self._session(capabilities),
         )
         self.session_holders.add(token.holder)
         return text
+
+    def _session(self, capabilities: tuple[str, ...]) -> str | None:
+        """The id of that token: the same at each start, unless it was revoked. Else who starts the node again would be
+        somebody else, for whom a payment with the same key is a new one.
+
+        Replicas have a state in common and each its own machine: there each start has a token of its own.
+        """
+        if self.tokens.is_remote:
+            return None
+        kind = digest([self.identity.node_id, *sorted(capabilities)]).rpartition(":")[2][:16]
+        return next(id for n in count() if not self.tokens.any_revoked([id := f"session-{kind}.{n}"]))
 
     def at_machine(self, caller: Caller) -> bool:
         """Whether a caller is the person who started this node. A token that is made of theirs is another one."""

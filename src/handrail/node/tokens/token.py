@@ -108,10 +108,13 @@ def issue(
     parent: CapabilityToken | None = None,
     issued_via: Via = "manual",
     trust: Lent = "member",
+    renews: str | None = None,
     clock: Clock = SystemClock(),
     random: Callable[[int], bytes] = os.urandom,
 ) -> tuple[CapabilityToken, Secret]:
     """A new token, recorded, and its text. With a `parent` it has that one's rights or fewer, and ends no later.
+
+    It has the id that it `renews`, if there is one: who has either is one holder, and to revoke one is to revoke both.
 
     Raises:
         BusError: It would be too long, last too long, or be more than its parent.
@@ -136,7 +139,7 @@ def issue(
         issued_at=now,
         expires_at=expires,
         not_before=now if parent is None else max(now, parent.not_before),
-        id=new_ulid(clock.now(), random),
+        id=renews or new_ulid(clock.now(), random),
         scope=scope,
         issued_via=issued_via,
         parent=None if parent is None else parent.id,
@@ -146,7 +149,7 @@ def issue(
     if len(text) > LONGEST:
         why = f"the token would have {len(text)} characters, and {LONGEST} is the most; say less"
         raise BusError("bad_request", why)
-    store.record(token)
+    store.record(token, again=renews is not None)
     return token, text
 
 

@@ -67,6 +67,7 @@ TABLES = StoreTables(
 _KEPT = 7 * 86_400
 """Seconds that a token is remembered after its end."""
 _DEEPEST = 32
+_RENEWED = " ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at, claims = excluded.claims"
 
 
 class IssuedToken(Struct, frozen=True):
@@ -102,8 +103,8 @@ class TokenStore:
     def close(self) -> None:
         self._tables.close()
 
-    def record(self, token: CapabilityToken) -> None:
-        """Note a token that was issued here.
+    def record(self, token: CapabilityToken, *, again: bool = False) -> None:
+        """Note a token that was issued here; `again` if one with its id may have been.
 
         Raises:
             BusError: It cannot be written, or was issued before (`internal_error`).
@@ -117,7 +118,7 @@ class TokenStore:
             tables.execute(f"DELETE FROM token_revocation WHERE id IN ({known})", (ended,))
             tables.execute("DELETE FROM token_use WHERE until < ?", (ended,))
             tables.execute("DELETE FROM token WHERE expires_at < ?", (ended,))
-            tables.execute("INSERT INTO token VALUES (?, ?, ?, ?, ?, ?)", values)
+            tables.execute(f"INSERT INTO token VALUES (?, ?, ?, ?, ?, ?){_RENEWED if again else ''}", values)
 
         self._tables.write_now(work, alone=False)
 
