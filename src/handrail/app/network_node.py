@@ -343,28 +343,28 @@ async def _connect(
     link: NatsLink | None,
 ) -> None:
     """Let the capabilities of other nodes join. One that is not there joins when it comes."""
-    remotes: list[tuple[str, str, Bus]] = []
+    remotes: list[tuple[str, str, Bus, bool]] = []
     for name, peer in config.node.peers.items():
         from handrail.node.http.bus import HttpBus
 
         remote = HttpBus(peer.url, token=peer.secret(environ), identity=identity)
         stack.push_async_callback(remote.aclose)
-        remotes.append((name, f"node {name!r}", RelayBus(remote, identity)))
+        remotes.append((name, f"node {name!r}", RelayBus(remote, identity), peer.believed))
     if link is not None:
         from handrail.node.nats.bus import NatsBus
 
         nats = NatsBus(link, community=config.node.community, identity=identity)
         stack.push_async_callback(nats.aclose)
-        remotes.append(("NATS", "NATS", RelayBus(nats, identity)))
+        remotes.append(("NATS", "NATS", RelayBus(nats, identity), False))
 
-    async def join(name: str, called: str, remote: Bus) -> None:
+    async def join(name: str, called: str, remote: Bus, believed: bool) -> None:
         try:
-            await bus.connect(remote, keep=True, name=name)
+            await bus.connect(remote, keep=True, name=name, believed=believed)
         except BusError as error:
             person.tell(f"{called} is not there ({error.code}); what it offers joins when it comes")
 
     await asyncio.gather(*(join(*each) for each in remotes))
-    for _, _, joined in remotes:
+    for _, _, joined, _ in remotes:
         stack.push_async_callback(bus.disconnect, joined)
 
 

@@ -137,7 +137,8 @@ class BusBuiltinTools:
         assert binding is not None  # every built-in tool has one
 
         async def run(invocation: Invocation) -> Any:
-            return await BoundCapability(self.bus, binding, _for_caller(invocation, binding)).run(invocation)
+            terms = _for_caller(invocation, binding)
+            return await BoundCapability(self.bus, binding, terms, definition=definition).run(invocation)
 
         return Tool(definition, run, style="invocation")
 

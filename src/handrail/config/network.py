@@ -37,6 +37,8 @@ class PeerSettings:
     url: str
     token: str | None = None
     """`env:NAME`: where the token is. Never the token."""
+    believed: bool = False
+    """Whether it is believed about who wrote what it answers; else all of that counts as written by outsiders."""
 
     def secret(self, environ: Mapping[str, str] = os.environ) -> str | None:
         """The token itself.
@@ -253,11 +255,11 @@ OPTIONS: Mapping[str, Kinds] = {
 
 
 def _peer(facts: TomlTable) -> PeerSettings:
-    facts.only(("url", "token"))
+    facts.only(("url", "token", "believed"))
     url = facts.text("url")
     if not url or not re.match(r"https?://", url):
         raise facts.place.error('a node is reached at an address: url = "http://127.0.0.1:8420"')
-    return PeerSettings(url=url, token=SECRET(facts, "token"))
+    return PeerSettings(url=url, token=SECRET(facts, "token"), believed=facts.flag("believed") or False)
 
 
 def _issuer(facts: TomlTable) -> IssuerSettings:

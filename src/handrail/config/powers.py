@@ -306,6 +306,8 @@ def _of_node(settings: NodeSettings) -> Iterator[str]:
     for name, peer in settings.peers.items():
         token = f", with the token in ${peer.token.removeprefix('env:')}" if peer.token else ""
         yield f"connect to the node {name!r} at: {peer.url}{token}"
+        if peer.believed:
+            yield f"believe the node {name!r} about who wrote what it answers (node.peers.{name}.believed)"
     for id, trust in settings.trust.items():
         yield f"trust the node {id} as: {trust}"
     for name, issuer in settings.issuers.items():

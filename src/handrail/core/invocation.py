@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, Generic
 
-from handrail.core.calls import ToolCall, ToolResult
+from handrail.core.calls import ResultLabels, ToolCall, ToolResult
 from handrail.core.confirmation import Location
 from handrail.core.context import Context
 from handrail.core.dependencies import Deps_co
@@ -30,6 +30,7 @@ class Invocation(Generic[Deps_co]):
     __slots__ = (
         "_begin_run",
         "_hold",
+        "_label",
         "_nested",
         "_report",
         "arguments",
@@ -50,6 +51,7 @@ class Invocation(Generic[Deps_co]):
         report: Report | None = None,
         nested: Nested | None = None,
         begin_run: BeginRun | None = None,
+        label: Callable[[ResultLabels], None] | None = None,
     ) -> None:
         self.call: ToolCall = call
         self.arguments: dict[str, Any] = arguments
@@ -62,6 +64,7 @@ class Invocation(Generic[Deps_co]):
         self._report = report
         self._nested = nested
         self._begin_run = begin_run
+        self._label = label
         self._hold: Hold | None = None
 
     @property
@@ -108,6 +111,11 @@ class Invocation(Generic[Deps_co]):
     def held_by(self, hold: Hold) -> None:
         """Who measures the time of this call, if somebody does."""
         self._hold = hold
+
+    def label_result(self, labels: ResultLabels) -> None:
+        """For a tool of the runtime whose answers come from elsewhere: who wrote the fields of this one."""
+        if self._label is not None:
+            self._label(labels)
 
     async def invoke(
         self, name: str, arguments: dict[str, Any], scopes: tuple[str, ...] | None = None, *, key: str = ""

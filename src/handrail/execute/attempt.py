@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from handrail.core.calls import Problem, ToolCall, ToolResult
+from handrail.core.calls import Problem, ResultLabels, ToolCall, ToolResult
 from handrail.core.confirmation import Locations
 from handrail.core.context import Context
 from handrail.core.errors import ToolError, describe_exception
@@ -84,6 +84,8 @@ class CallAttempt:
     """Whether words from outside that the model was not shown were put into its arguments."""
     has_read_outside: bool = False
     """Whether a call that it made gave words from outside."""
+    labels: ResultLabels | None = None
+    """Who wrote the fields of its result, where its handler knows that better than its definition."""
     origins: tuple[ArgumentOrigin, ...] = ()
     """Where its arguments come from, if that was asked."""
     planned: PlannedCall | None = None
@@ -92,6 +94,15 @@ class CallAttempt:
     """Seconds for a person's word."""
     result: ToolResult | None = None
     """The answer of a call whose caller is gone."""
+
+    def label(self, labels: ResultLabels) -> None:
+        """Takes in what a handler says of who wrote its answer."""
+        self.labels = labels
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether its handler said that outsiders wrote in its answer."""
+        return self.labels is not None and bool(self.labels.untrusted)
 
     def take(self, arguments: dict[str, Any]) -> None:
         """Checked arguments: as JSON, as the handler's types, and what they touch.

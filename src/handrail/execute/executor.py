@@ -224,6 +224,7 @@ class Executor(ClosedOnExit):
             honest_result(attempt, result),
             duration_us=int((self._clock.monotonic() - started - attempt.waited) * 1e6),
             untrusted=is_untrusted_result(attempt.tool, result)
+            or attempt.is_outside
             or ((attempt.has_read_outside or attempt.quotes) and result.outcome in ("ok", "failed")),
             labels=labels_of(attempt, result),
         )

@@ -175,6 +175,7 @@ class CallPerformer:
             if tool.isolation == "thread"
             else partial(attempt.owner.call_nested, attempt),
             begin_run=partial(attempt.owner.begin_run, attempt) if tool.begins_runs else None,
+            label=attempt.label,
         )
         work = self._start(tool, invocation, attempt.converted, timeout)
         if tool.isolation == "loop":

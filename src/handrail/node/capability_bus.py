@@ -177,17 +177,19 @@ class CapabilityBus(ClosedOnExit):
         self.schema.forget(provider.descriptor)
         self._executor_of(provider.descriptor).remove(provider)
 
-    async def connect(self, remote: Bus, *, refresh: float = 30.0, keep: bool = False, name: str = "") -> None:
+    async def connect(
+        self, remote: Bus, *, refresh: float = 30.0, keep: bool = False, name: str = "", believed: bool = False
+    ) -> None:
         """Let calls go to another bus too, for what it has; it is asked again from time to time.
 
         With `keep` it joins when it comes, also if it is not there now; that is raised all the same. `name` is what
-        people call it.
+        people call it. Its answers count as written by outsiders, unless it is `believed` about who wrote them.
 
         Raises:
             BusError: It cannot be reached.
             UsageError: It has our own id.
         """
-        await self._peers.connect(remote, refresh, keep=keep, name=name)
+        await self._peers.connect(remote, refresh, keep=keep, name=name, believed=believed)
 
     async def disconnect(self, remote: Bus) -> None:
         """Nothing more goes there. Closing it is its owner's."""

@@ -26,6 +26,7 @@ from handrail.node.bus.compact_journal import is_omitted
 from handrail.node.bus.descriptor import CapabilityDescriptor, Trust
 from handrail.node.bus.interfaces import Handler
 from handrail.node.bus.request import RouteRequest
+from handrail.node.bus.result_labels import OUTSIDE, labels_of_tool, with_labels
 from handrail.node.bus.schemas import bad_request_error, object_schema_of, response_shape
 from handrail.node.bus.streams import CapabilityResponse
 from handrail.node.bus.versions import Version, version_text
@@ -80,7 +81,7 @@ def tool_of(descriptor: CapabilityDescriptor, handler: Handler) -> Tool:
         idempotent=descriptor.idempotent,
         timeout=descriptor.timeout_seconds,
         binding=Binding(descriptor.name, descriptor.version),
-        untrusted=descriptor.untrusted,
+        untrusted=descriptor.untrusted or (descriptor.labels is not None and bool(descriptor.labels.untrusted)),
     )
     run = partial(_handled, descriptor, handler)
     return Tool(definition, run, style="invocation", isolation="loop", share=False)
@@ -100,6 +101,7 @@ async def _handled(descriptor: CapabilityDescriptor, handler: Handler, invocatio
         channel=asked.channel,
         session_id=asked.terms.session_id,
         trace_id=asked.trace_id,
+        on_outside=partial(invocation.label_result, OUTSIDE),
     )
     try:
         response = await handler(request)
@@ -160,6 +162,7 @@ def capability_of(tool: Tool, name: str | None, version: Version, trust: Trust, 
         side_effects=definition.side_effects,
         idempotent=definition.idempotent,
         untrusted=bool(definition.untrusted),
+        labels=labels_of_tool(definition) if definition.labels is not None else None,
     )
 
 
@@ -209,14 +212,17 @@ def response_of(provider: CapabilityProvider, asked: BusCall, result: ToolResult
     if is_omitted(result.content):
         words = "it was done before this node was started anew, and its answer was too large to keep"
         raise BusError("internal_error", words, outcome="in_doubt")  # so that nobody does it again
+    labels = provider.descriptor.labels
+    if result.untrusted and (labels is None or result.labels == OUTSIDE):
+        labels = OUTSIDE
     if not provider.is_tool:
         content: dict[str, Any] = result.content
-        return CapabilityResponse(content["output"], content.get("meta") or {})
+        return CapabilityResponse(content["output"], with_labels(content.get("meta") or {}, labels))
     output: dict[str, Any] = {"content": result.content}
     if result.attachments:
         output["attachments"] = result.to_dict()["attachments"]
     meta: dict[str, Any] = {"warnings": list(result.warnings)} if result.warnings else {}
-    return CapabilityResponse(output, meta)
+    return CapabilityResponse(output, with_labels(meta, labels))
 
 
 def _error_of(provider: CapabilityProvider, asked: BusCall, result: ToolResult) -> BusError:

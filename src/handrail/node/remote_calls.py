@@ -10,6 +10,7 @@ from handrail.core.ports import Clock
 from handrail.node.bus.capability_providers import CapabilityProvider
 from handrail.node.bus.interfaces import Bus
 from handrail.node.bus.request import Caller
+from handrail.node.bus.result_labels import labels_from_elsewhere, with_labels
 from handrail.node.bus.streams import CapabilityResponse
 from handrail.node.bus.wire_codes import WIRE
 from handrail.node.call_checks import is_fault
@@ -34,7 +35,9 @@ async def forward_call(
         )
     try:
         with provider.serving(clock, lambda error: is_fault(error, asked)):
-            return await _call_or_stream(bus, asked, caller, context)
+            response = await _call_or_stream(bus, asked, caller, context)
+            labels = labels_from_elsewhere(response.meta, believed=provider.believed)
+            return CapabilityResponse(response.output, with_labels(response.meta, labels))
     except BusError as error:
         if error.code not in WIRE:
             raise closed_error(error) from error

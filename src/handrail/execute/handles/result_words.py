@@ -35,7 +35,7 @@ def is_withheld(attempt: CallAttempt, policy: Policy) -> bool:
     tool = attempt.tool
     if policy.flows.untrusted_results != "handles" or tool is None or tool.replays or tool.begins_runs:
         return False
-    return bool(tool.definition.untrusted) or attempt.quotes
+    return bool(tool.definition.untrusted) or attempt.quotes or attempt.is_outside
 
 
 async def split_output(
@@ -46,7 +46,8 @@ async def split_output(
     A tool that was given such words may repeat them anywhere. Of what comes `late` nothing is extracted.
     """
     place = f"{attempt.recorder.run}\n{attempt.call.id}"
-    shown, withheld = withhold(output.output, tool.definition, place, whole=attempt.quotes)
+    labels = ResultLabels(True, (), tool.definition.own) if attempt.quotes else attempt.labels
+    shown, withheld = withhold(output.output, tool.definition, place, labels)
     told = _counted(len(output.warnings), "warning") + _counted(len(output.attachments), "attachment")
     extract, reader = tool.definition.extract, attempt.context.words_reader
     if withheld and extract is not None and reader is not None and not late:
@@ -58,6 +59,8 @@ async def split_output(
             found = None
         if found is not None:
             shown = with_extract(shown, found)
+    if told:
+        withheld = (*withheld, WithheldWords("", "", "; ".join(told)))
     return Output(shown, told), withheld
 
 
@@ -77,7 +80,7 @@ def labels_of(attempt: CallAttempt, result: ToolResult) -> ResultLabels | None:
     tool = attempt.tool
     if tool is None or result.outcome != "ok":
         return None
-    labels = tool.labels
+    labels = tool.labels if attempt.labels is None else attempt.labels
     if attempt.quotes:
         labels = ResultLabels(True, tool.definition.private, tool.definition.own)
     has_extract = result.withheld and isinstance(result.content, dict) and EXTRACTED in result.content

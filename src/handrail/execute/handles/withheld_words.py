@@ -34,19 +34,19 @@ _CUT = "{{words:none}} (too much to be kept)"
 
 
 def withhold(
-    content: Any, definition: ToolDefinition, place: str, *, whole: bool = False
+    content: Any, definition: ToolDefinition, place: str, labels: ResultLabels | None = None
 ) -> tuple[Any, tuple[WithheldWords, ...]]:
     """What the model is shown of a result, and what it is not.
 
     Args:
         place: Names the result among all others.
-        whole: Outsiders may have written all of it, whatever the tool declares.
+        labels: Who wrote its fields, where that is other than what the tool declares.
     """
     content = json_of_text(content)
-    stated = ResultLabels(True, (), definition.own) if whole else _declared(definition)
+    stated = _declared(definition) if labels is None else labels
     structured = isinstance(content, dict | list)
     outside = stated.untrusted is True or (bool(stated.untrusted) and not structured)
-    splitter = _Splitter(place, FieldLabels.of(stated, whole=outside), _names(definition))
+    splitter = _Splitter(place, FieldLabels.of(stated, whole=outside), _names(definition, stated))
     return splitter.shown(content, (), (), outside, False), tuple(splitter.withheld)
 
 
@@ -86,10 +86,10 @@ def _declared(definition: ToolDefinition) -> ResultLabels:
     return definition.labels or ResultLabels(definition.untrusted)
 
 
-def _names(definition: ToolDefinition) -> frozenset[str]:
-    """The names of fields that the tool declares."""
-    untrusted = definition.untrusted if isinstance(definition.untrusted, tuple) else ()
-    labels = (*untrusted, *definition.own, *definition.private)
+def _names(definition: ToolDefinition, stated: ResultLabels) -> frozenset[str]:
+    """The names of fields that are declared."""
+    untrusted = stated.untrusted if isinstance(stated.untrusted, tuple) else ()
+    labels = (*untrusted, *stated.own, *stated.private)
     found = {step for label in labels for step in field_steps(label) if step != ITEM}
     return frozenset(found | set(_properties(definition.output_schema, 0)))
 

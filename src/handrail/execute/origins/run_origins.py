@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 from typing import Any
 
+from msgspec.structs import replace
+
 from handrail.core.calls import ToolResult
 from handrail.core.jsontext import JSONTextError, parse_object
 from handrail.core.messages import (
@@ -136,8 +138,11 @@ class RunOrigins:
                 self._arguments.setdefault(call.id, call.arguments)
             case ResultMessage(result=result):
                 if result.tool_call_id not in self._results and not is_plan_answer(result.content):
+                    elsewhere = result.name not in tools and result.outcome in ("ok", "failed")
+                    if elsewhere and self._waiting.get(result.tool_call_id) != result:
+                        result = replace(result, untrusted=True)
                     self._settle(result, tools)
-                    if result.untrusted or (result.name not in tools and result.outcome in ("ok", "failed")):
+                    if result.untrusted or elsewhere:
                         self._outside[result.name] = None  # whoever ran it, what it says was not judged here
 
     def _read_outside(self, source: str) -> None:

@@ -48,7 +48,7 @@ class PassedResults:
     def of(self, result: ToolResult) -> dict[str, Any] | None:
         """What the server said, if the client is to have just that: nothing of it was cut, changed or replaced."""
         value, kept = self._kept.get(result.reused_from or result.tool_call_id) or (None, None)
-        if kept is None or result.spilled is not None:
+        if kept is None or result.spilled is not None or result.withheld:
             return None
         if result.outcome == "ok":
             return kept if not kept.get("isError") and result.content == value else None

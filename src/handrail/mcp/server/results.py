@@ -73,7 +73,8 @@ async def _structure(result: ToolResult, tool: Tool | None, spill: Spill | None)
     if tool is None or tool.output_validator is None:
         return True, result.content
     if not isinstance(result.content, str):
-        fits = tool.check_output == "enforce" or not tool.output_validator.problems(result.content)
+        is_checked = tool.check_output == "enforce" and not result.withheld  # a handle is no number and no date
+        fits = is_checked or not tool.output_validator.problems(result.content)
         return fits, result.content
     if result.spilled is not None and spill is not None and result.spilled.characters <= LARGEST:
         try:

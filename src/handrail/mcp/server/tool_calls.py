@@ -182,7 +182,10 @@ def _passed(tool: Tool, listing: dict[str, Any], *, modern: bool) -> types.Tool:
     """A tool of a server behind us as it lists it, but for its name here, and what we do not pass on."""
     shown = {name: value for name, value in listing.items() if name not in ("outputSchema", "execution")}
     promised = output_schema(tool, modern=modern)
-    more = {} if promised is None else {"outputSchema": promised}
+    more: dict[str, Any] = {} if promised is None else {"outputSchema": promised}
+    hints = listing.get("annotations")
+    if tool.definition.untrusted and isinstance(hints, dict) and hints.get("openWorldHint") is False:
+        more["annotations"] = {**hints, "openWorldHint": True}  # a client may believe us, and we do not believe it
     return types.Tool.model_validate({**shown, **more, "name": tool.name}, by_name=False)
 
 

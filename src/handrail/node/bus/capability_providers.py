@@ -39,6 +39,8 @@ class CapabilityProvider:
     predicate: Predicate | None = None
     bus: Bus | None = None
     """The way to it; None is this node."""
+    believed: bool = False
+    """Whether another node is believed about who wrote what it answers."""
     in_flight: int = 0
     health: ProviderHealth = field(default_factory=ProviderHealth)
     frames: dict[str, Validator] = field(init=False)
@@ -182,8 +184,10 @@ class CapabilityRegistry:
 class ConnectedPeer:
     """Another bus that was connected, and what it said it has."""
 
-    def __init__(self, bus: Bus, refresh: float, name: str = "") -> None:
+    def __init__(self, bus: Bus, refresh: float, name: str = "", *, believed: bool = False) -> None:
         self.bus = bus
+        self.believed = believed
+        """Whether what it says of who wrote its answers counts here."""
         self.name = name
         """What people call it."""
         self.refresh = refresh
@@ -218,7 +222,7 @@ class ConnectedPeer:
             key = (offer.node_id, offer.descriptor.name, offer.descriptor.version)
             known = self.providers.get(key)
             if known is None or known.descriptor != offer.descriptor:
-                known = CapabilityProvider(offer.descriptor, offer.node_id, bus=self.bus)
+                known = CapabilityProvider(offer.descriptor, offer.node_id, bus=self.bus, believed=self.believed)
             found[key] = known
         before, were_lost = self.nodes, self.is_lost
         self.gone |= dict.fromkeys(before, self.seen)

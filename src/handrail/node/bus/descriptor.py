@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 from msgspec import Struct, field, to_builtins
 
+from handrail.core.calls import ResultLabels
 from handrail.core.canonical import canonical_json
 from handrail.core.errors import InvalidDefinition, MissingExtra
 from handrail.node.bus.versions import Version, version_text
@@ -50,6 +51,8 @@ class CapabilityDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True
     """What it may call itself, on behalf of its caller, as patterns of `name@version`; None is what the caller may."""
     untrusted: bool = False
     """Its words come from outside: data for a model, not orders."""
+    labels: ResultLabels | None = None
+    """Who writes the fields of its output, where more is to be said than `untrusted`."""
     recorded: bool = True
     """False is for what a person does at this node itself, as looking at its record: calls of it are not in that
     record, other nodes are not told of it, and no call of it goes to another node."""

@@ -33,9 +33,11 @@ class ConnectedPeers:
     def any(self) -> bool:
         return bool(self._peers)
 
-    async def connect(self, bus: Bus, refresh: float, *, keep: bool = False, name: str = "") -> None:
+    async def connect(
+        self, bus: Bus, refresh: float, *, keep: bool = False, name: str = "", believed: bool = False
+    ) -> None:
         """`keep` is for who comes and goes: it is asked again though it is not there now, or only we are."""
-        peer = ConnectedPeer(bus, refresh, name)
+        peer = ConnectedPeer(bus, refresh, name, believed=believed)
         if keep:
             self._add(peer)
         await self._ask(peer)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,6 +14,7 @@ from handrail.core.context import Context, Principal
 from handrail.core.errors import BusError
 from handrail.core.redact import Secret
 from handrail.node.bus.descriptor import Trust
+from handrail.node.bus.result_labels import said_labels
 from handrail.node.bus.versions import Version, VersionReq
 
 if TYPE_CHECKING:
@@ -116,6 +117,8 @@ class RouteRequest:
     channel: CallChannel | None = None
     session_id: str | None = None
     trace_id: str = ""
+    on_outside: Callable[[], None] | None = None
+    """Told when a capability that was called for this one gave words from outside."""
 
     @property
     def stream(self) -> bool:
@@ -161,10 +164,14 @@ class RouteRequest:
             BusError: As `Bus.call`.
         """
         try:
-            return await self.bus.call(capability, version_req, body, **{**self.passed_on(), **options})
+            response = await self.bus.call(capability, version_req, body, **{**self.passed_on(), **options})
         except BusError as error:
             error.is_nested = True
             raise
+        labels = said_labels(response.get("meta") or {})
+        if labels is not None and labels.untrusted and self.on_outside is not None:
+            self.on_outside()
+        return response
 
     def passed_on(self) -> CallOptions:
         """The options of `Bus.call` for a call that is made for this one."""

@@ -8,11 +8,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from handrail.core.calls import ResultLabels
 from handrail.core.errors import BusError, Forbidden, MissingExtra, TimedOut, ToolError
 from handrail.core.invocation import Invocation
 from handrail.node.bus.interfaces import Bus
 from handrail.node.bus.request import CallTerms
+from handrail.node.bus.result_labels import OUTSIDE, labels_from_elsewhere, said_labels
 from handrail.node.bus.wire_codes import REFUSALS, WIRE
+from handrail.node.capability_bus import CapabilityBus
 from handrail.tools.definition import Binding, ToolDefinition
 from handrail.tools.tool import Tool
 
@@ -28,7 +31,8 @@ def bound_tool(
     if (handler := handlers.get(definition.name)) is not None:
         return Tool(definition, handler)
     if definition.binding is not None:
-        bound = BoundCapability(bus, definition.binding, terms, reads=not definition.side_effects)
+        reads = not definition.side_effects
+        bound = BoundCapability(bus, definition.binding, terms, reads=reads, definition=definition)
         return Tool(definition, bound.run, style="invocation")
 
     async def nothing(invocation: Invocation) -> Any:
@@ -55,6 +59,8 @@ class BoundCapability:
     _: KW_ONLY
     reads: bool = False
     """Whether the tool was declared to change nothing; then its capability has to say so too."""
+    definition: ToolDefinition | None = None
+    """What is configured of the tool. Where it says who writes its results, that counts."""
     _harmless: set[str] = field(default_factory=set)
     """Capabilities that were seen to say so."""
     _streams: bool | None = None
@@ -72,11 +78,16 @@ class BoundCapability:
         try:
             if self.reads:
                 await self._check_harmless(body)
-            output = await (
+            output, meta = await (
                 self._drained(body, terms) if await self._is_stream() else self._told(body, terms, invocation)
             )
         except BusError as error:
+            if error.is_nested or not await self._is_of_this_node():
+                self._label(invocation, OUTSIDE)  # an error has words, and no labels
             raise tool_error(error) from error
+        labels = said_labels(meta) if self._is_own_bus else labels_from_elsewhere(meta, believed=False)
+        if labels is not None:
+            self._label(invocation, labels)
         if isinstance(output, dict) and output.get("error"):
             raise tool_error(BusError.from_dict(output))
         return output
@@ -108,11 +119,34 @@ class BoundCapability:
             self._streams = any(offer.descriptor.stream_schema for offer in offers)
         return self._streams
 
-    async def _drained(self, body: dict[str, Any], terms: CallTerms) -> Any:
-        response = await self.bus.call(self.binding.capability, self.binding.version, body, terms=terms)
-        return response.get("output")
+    def _label(self, invocation: Invocation, labels: ResultLabels) -> None:
+        """Have what the bus says of an answer count, unless the tool is configured otherwise."""
+        known = self.definition
+        if known is None or not (known.untrusted or known.own):
+            private = () if known is None else known.private
+            invocation.label_result(ResultLabels(labels.untrusted, (*labels.private, *private), labels.own))
 
-    async def _told(self, body: dict[str, Any], terms: CallTerms, invocation: Invocation) -> Any:
+    @property
+    def _is_own_bus(self) -> bool:
+        """Whether the bus is in this process, and has judged what other nodes say."""
+        return isinstance(self.bus, CapabilityBus)
+
+    async def _is_of_this_node(self) -> bool:
+        """Whether nobody else can have answered."""
+        if not self._is_own_bus:
+            return False
+        try:
+            return all(offer.local for offer in await self.bus.discover(self.binding.capability))
+        except MissingExtra:  # what there is cannot be told here
+            return False
+
+    async def _drained(self, body: dict[str, Any], terms: CallTerms) -> tuple[Any, Mapping[str, Any]]:
+        response = await self.bus.call(self.binding.capability, self.binding.version, body, terms=terms)
+        return response.get("output"), response.get("meta") or {}
+
+    async def _told(
+        self, body: dict[str, Any], terms: CallTerms, invocation: Invocation
+    ) -> tuple[Any, Mapping[str, Any]]:
         output: Any = None
         async with self.bus.stream(self.binding.capability, self.binding.version, body, terms=terms) as frames:
             async for frame in frames:
@@ -124,7 +158,7 @@ class BoundCapability:
                     case "error":
                         raise BusError.from_dict(frame.data)
                     case "done":
-                        return output
+                        return output, frame.data
         raise BusError("partition", "the stream broke off", outcome="in_doubt")
 
 

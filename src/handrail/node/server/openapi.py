@@ -124,6 +124,7 @@ _CAPABILITY = _object(
         "side_effects": _BOOLEAN,
         "idempotent": _BOOLEAN,
         "untrusted": _BOOLEAN,
+        "labels": {"type": ["object", "null"]},
         "needs": {"type": ["array", "null"], "items": _STRING},
         "node_id": _STRING,
         "local": _BOOLEAN,
