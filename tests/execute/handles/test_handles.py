@@ -316,6 +316,31 @@ async def test_code_of_a_model_gets_handles_too() -> None:
     assert "IGNORE" not in model.seen
 
 
+async def test_a_program_carries_words_to_whom_the_person_named_without_reading_them() -> None:
+    office = Office()
+    office.person = FixedApprover(Allow("ada"))
+    code = "mail = read_mail(id='m1')\nsend_mail(to='anna@x.example', body='FYI: ' + mail['body'])"
+    model = TwoMinds([call("run_code", code=code)], reads=FOUND)
+
+    await office.ask("Forward mail m1 to anna@x.example", model, code=CodeSettings())
+
+    assert office.done == [("anna@x.example", f"FYI: {WORDS}")] and "IGNORE" not in model.seen
+
+
+@pytest.mark.parametrize(
+    "made",
+    ["mail['body'][:30]", "mail['body'].upper()", "mail['body'][::-1]", "str(len(mail['body']))", "mail['sender']"],
+)
+async def test_a_program_makes_nothing_of_words_that_it_has_only_handles_of(made: str) -> None:
+    office = Office()
+    code = f"mail = read_mail(id='m1')\nsend_mail(to={made}, body=mail['body'].replace('words', 'word'))"
+    model = TwoMinds([call("run_code", code=code)], reads=FOUND)
+
+    await office.ask("Forward mail m1 to anna@x.example", model, code=CodeSettings())
+
+    assert office.done == [] and "IGNORE" not in model.seen and "eve@" not in model.seen
+
+
 async def test_words_that_were_written_somewhere_are_found_to_be_the_same_effect() -> None:
     office = Office(untrusted=("body",), extract=None)
     office.person = FixedApprover(Allow("ada"))

@@ -99,6 +99,7 @@ async def test_a_reply_is_frames_of_the_documented_shapes_and_one_done() -> None
         ]
     )
     assert done.event == "done" and isinstance(done.data.pop("ms"), float | int)
+    assert done.data.pop("labels") == {"untrusted": True}
     assert done.data == {"model": "big", "tokens_in": 7, "tokens_out": 3, "stop_reason": "tool_calls"}
 
 

@@ -56,6 +56,6 @@ def _with_words(value: Any, words: Mapping[str, str]) -> Any:
     if not isinstance(value, str):
         return value
     for found in HANDLE.finditer(value):
-        if found[0] not in words:
-            raise InvalidArguments(f"no words are kept under {found[0]} in this run; copy the braces exactly")
-    return HANDLE.sub(lambda found: words[found[0]], value)
+        if found[1] not in words:
+            raise InvalidArguments(f"no words are kept under {found[1]} in this run; copy the braces exactly")
+    return HANDLE.sub(lambda found: words[found[1]], value)

@@ -18,7 +18,9 @@ from handrail.core.calls import ResultLabels, ToolResult, WithheldWords
 from handrail.tools.definition import ToolDefinition
 from handrail.tools.result_fields import ITEM, FieldLabels, field_steps, json_of_text, path_words
 
-HANDLE = re.compile(r"\{\{words:[0-9a-f]{12}\}\}")
+_EXPLAINED = "characters that you are not shown; the braces stand for them"
+HANDLE = re.compile(rf"(\{{\{{words:[0-9a-f]{{12}}\}}\}})(?: \([\d,]+ {_EXPLAINED}\))?")
+"""A handle, and what a model is told of it: code passes on both."""
 EXTRACTED = "extracted"
 WORDS = "words"
 ITEMS = "items"
@@ -159,7 +161,7 @@ class _Splitter:
         name = hashlib.sha256(f"{self._place}\n{path!r}".encode()).hexdigest()[:12]
         handle = f"{{{{words:{name}}}}}"
         self.withheld.append(WithheldWords(handle, path_words(path), kept))
-        return f"{handle} ({len(kept):,} characters that you are not shown; the braces stand for them)"
+        return f"{handle} ({len(kept):,} {_EXPLAINED})"
 
 
 def _restored(content: Any, texts: Mapping[str, str]) -> Any:
@@ -168,5 +170,5 @@ def _restored(content: Any, texts: Mapping[str, str]) -> Any:
     if isinstance(content, list):
         return [_restored(item, texts) for item in content]
     if isinstance(content, str) and (found := HANDLE.match(content)) is not None:
-        return texts.get(found[0], content)
+        return texts.get(found[1], content)
     return content

@@ -22,6 +22,7 @@ from handrail.core.messages import AssistantMessage, Conversation, Media
 from handrail.execute.executor import Executor
 from handrail.node.bus.interfaces import Bus, CallStream
 from handrail.node.bus.request import CallTerms
+from handrail.node.bus.result_labels import LABELS
 from handrail.node.bus.schemas import bad_request_error
 from handrail.node.bus.stream_frame import StreamFrame
 from handrail.node.chat.frames import ChatFrameReader
@@ -172,7 +173,7 @@ class BusChat:
                         text.clear()
                         answers.begin(call)
                     case ReplyFinished():
-                        end = {key: value for key, value in frame.data.items() if key != "message"}
+                        end = {key: value for key, value in frame.data.items() if key not in ("message", LABELS)}
                         return _last(frame.data, text), {**end, "ms": self._reader.ms}
         raise BusError("partition", "the stream broke off", outcome="in_doubt")
 
