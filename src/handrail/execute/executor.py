@@ -249,12 +249,14 @@ class Executor(ClosedOnExit):
         call, context = attempt.call, attempt.context
         tool = attempt.tool = self._resolve(call, context, attempt.recorder.ledger.tools)
         arguments, warnings = read_arguments(call, tool, lenient=tool.repair or self.policy.repair)
-        quoted = put_in_words(arguments, tool, attempt.recorder.ledger.withheld)
-        attempt.quotes = quoted is not arguments
-        arguments = quoted
+        ledger = attempt.recorder.ledger
+        if ledger.withheld or self.policy.flows.untrusted_results == "handles":
+            quoted = put_in_words(arguments, tool, ledger.withheld)
+            attempt.quotes = quoted is not arguments
+            arguments = quoted
         attempt.take(arguments)
         if attempt.quotes:
-            attempt.recorder.ledger.complete_arguments(call.id, arguments)
+            ledger.complete_arguments(call.id, arguments)
         await self._authoriser.authorise(context, tool.names)
         known = await reconcile_call(attempt, self.policy)
         if known is not None:

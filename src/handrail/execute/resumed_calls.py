@@ -36,7 +36,8 @@ def check_same_call(call: ToolCall, begun: CallIntended, ledger: CallLedger, too
     same = tool.scoped_name == begun.tool
     if same and begun.arguments is not None and not ledger.was_edited(begun):
         arguments, _ = read_arguments(call, tool, lenient=True)
-        arguments = put_in_words(arguments, tool, ledger.withheld)
+        if ledger.withheld:
+            arguments = put_in_words(arguments, tool, ledger.withheld)
         # Earlier versions masked fields by name wherever they stood, and fewer forms of secrets.
         masked = (tool.exact(arguments), mask_fields(arguments, tool.secrets))
         recorded = canonical_json(redact(begun.arguments))

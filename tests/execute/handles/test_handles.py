@@ -264,6 +264,22 @@ async def test_what_a_failing_tool_says_is_not_shown() -> None:
     assert WORDS in results(session)[0].withheld[0].text
 
 
+async def test_a_tool_that_refuses_the_words_does_not_repeat_them() -> None:
+    def path_of(arguments: Any) -> str:
+        raise ValueError(f"no such place: {arguments['text']}")
+
+    @tool(side_effects=True, carries=("text",), resource=path_of)
+    async def note(text: str) -> str:
+        """Take a note."""
+        return "noted"
+
+    office = Office()
+    model = TwoMinds(READ, lambda seen: [call("note", text=handles_in(seen)[-1])], reads=FOUND)
+    session = await office.ask("Note mail m1", model, tools=[*office.tools, note])
+
+    assert "IGNORE" not in model.seen and results(session)[1].is_error
+
+
 @pytest.mark.parametrize(
     "content",
     [

@@ -65,8 +65,10 @@ async def split_output(
 
 
 def told_failure(attempt: CallAttempt, result: ToolResult) -> ToolResult:
-    """The result of a call that failed, without what its tool said: that comes from outside too."""
-    if result.outcome in ("ok", "needs_confirmation") or not attempt.ran:
+    """The result of a call that failed, without what its tool said: that comes from outside too. What is wrong with
+    arguments that words were put into may repeat them."""
+    is_of_tool = attempt.ran or (attempt.quotes and result.outcome in ("failed", "invalid_arguments"))
+    if result.outcome in ("ok", "needs_confirmation") or not is_of_tool:
         return result
     said = WithheldWords("", "", result.text)
     words = (
