@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from handrail.cli.lazy_groups import cli_command
+from handrail.cli.output.view import with_output_file
 from handrail.cli.run_options import CliSetup, RunOptions, files_option, with_run_options
 from handrail.core.errors import UsageError
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 @click.option("--system", metavar="TEXT", help="The system prompt.")
 @files_option
 @with_run_options
+@with_output_file
 def command(
     setup: CliSetup, chosen: RunOptions, question: tuple[str, ...], system: str | None, files: Path | None
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from handrail.cli import text
 from handrail.cli.lazy_groups import cli_command, lazy_group
-from handrail.cli.output.view import answer, tell
+from handrail.cli.output.view import answer, tell, with_output_file
 from handrail.cli.run_options import CliSetup, configured
 from handrail.cli.token.key_files import identity, key_place, new_identity
 
@@ -28,6 +28,7 @@ def command() -> None:
 
 @cli_command("show", "handrail identity show", "handrail identity show --json | jq -r .node_id")
 @configured
+@with_output_file
 def show(setup: CliSetup) -> None:
     """Show the id of this node: ed25519: and its public key. Give it to everybody who is to trust this node."""
     node_id = identity(setup).node_id

@@ -10,7 +10,7 @@ import click
 from handrail.cli import complete, text
 from handrail.cli.lazy_groups import cli_command
 from handrail.cli.output.live_run import LiveRunPrinter
-from handrail.cli.output.view import CommandView, tell, with_common_options
+from handrail.cli.output.view import CommandView, tell, with_common_options, with_output_file
 from handrail.cli.resume import read_run_record
 from handrail.cli.run_options import files_option
 from handrail.core.events import ConversationChanged, Event
@@ -27,6 +27,7 @@ from handrail.run.history import replay
 @click.argument("run", shell_complete=complete.runs)
 @files_option
 @with_common_options
+@with_output_file
 def command(view: CommandView, run: str, files: Path | None) -> None:
     """Replay a recorded run, without a model and without tools.
 

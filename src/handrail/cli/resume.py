@@ -10,7 +10,7 @@ import click
 from handrail.cli import complete, text
 from handrail.cli.ids import resolve_id
 from handrail.cli.lazy_groups import cli_command
-from handrail.cli.output.view import CommandView, answer, tell
+from handrail.cli.output.view import CommandView, answer, tell, with_output_file
 from handrail.cli.run_driver import drive_run, is_answered
 from handrail.cli.run_options import CliSetup, RunOptions, with_run_options
 from handrail.core.errors import UsageError
@@ -32,6 +32,7 @@ from handrail.run.history import conversation_of
 @cli_command("resume", "handrail resume run_0193", "handrail resume run_0193 -m openai:gpt-5 --tools tools.py")
 @click.argument("run", shell_complete=complete.runs)
 @with_run_options
+@with_output_file
 def command(setup: CliSetup, chosen: RunOptions, run: str) -> None:
     """Resume a run that was interrupted or waited for approval.
 

@@ -35,7 +35,11 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 )
 @click.option("--from", "source", metavar="WHERE", help="A JSON file or an http address. Default: the configuration.")
 @click.option(
-    "--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Write all three to this folder."
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Write all three to this folder.",
 )
 @click.option("--python", type=_FILE, metavar="FILE", help="Write the Python module to this file.")
 @click.option("--typescript", type=_FILE, metavar="FILE", help="Write the TypeScript module to this file.")

@@ -15,7 +15,7 @@ import click
 from handrail.cli import text
 from handrail.cli.bus.connection import BusConnectionOptions, with_bus_connection
 from handrail.cli.lazy_groups import cli_command
-from handrail.cli.output.view import answer_json, columns, is_terminal, table, tell
+from handrail.cli.output.view import answer_json, columns, is_terminal, table, tell, with_output_file
 from handrail.core.errors import BusError, UsageError
 from handrail.core.jsontext import JSONTextError, parse_object
 from handrail.node.bus.interfaces import CapabilityOffer
@@ -28,6 +28,7 @@ _COLUMNS = columns("capability", "effects", "trust", "node", "description", cut=
 @cli_command("list", "handrail bus list", "handrail bus list rag.query --json | jq .request_schema")
 @click.argument("name", required=False)
 @with_bus_connection
+@with_output_file
 def list_capabilities(reach: BusConnectionOptions, name: str | None) -> None:
     """List all capabilities, or those of one NAME. --json includes their schemas and schema hashes."""
     offers = asyncio.run(_offers(reach, name))
@@ -82,6 +83,7 @@ def _row(offer: CapabilityOffer, node: str) -> tuple[str, ...]:
 @click.option("--stream", is_flag=True, help="Print each frame as it arrives, one line of JSON each.")
 @click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="How long to wait.")
 @with_bus_connection
+@with_output_file
 def call(
     reach: BusConnectionOptions,
     capability: str,

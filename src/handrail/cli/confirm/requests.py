@@ -12,7 +12,16 @@ from handrail.cli.complete import calls, requests, runs
 from handrail.cli.confirm import answers
 from handrail.cli.ids import resolve_id
 from handrail.cli.lazy_groups import cli_command
-from handrail.cli.output.view import CommandView, ask, columns, is_terminal, table, tell, with_common_options
+from handrail.cli.output.view import (
+    CommandView,
+    ask,
+    columns,
+    is_terminal,
+    table,
+    tell,
+    with_common_options,
+    with_output_file,
+)
 from handrail.core.calls import JSON, Problem, ToolResult
 from handrail.core.errors import UsageError
 from handrail.core.events import ConfirmationRequested
@@ -24,6 +33,7 @@ _COLUMNS = columns("request", "asked", "tool", "arguments", "run", cut="argument
 
 @cli_command("list", "handrail confirm list", "handrail confirm list --json | jq -r .request")
 @with_common_options
+@with_output_file
 def list_requests(view: CommandView) -> None:
     """List the calls that wait for approval, oldest first."""
     with view.reader() as reader:

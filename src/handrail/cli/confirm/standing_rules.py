@@ -12,7 +12,7 @@ from handrail.app.node_state import opened_state
 from handrail.cli import text
 from handrail.cli.complete import completer, named_config
 from handrail.cli.lazy_groups import cli_command
-from handrail.cli.output.view import answer, is_terminal, tell
+from handrail.cli.output.view import answer, is_terminal, tell, with_output_file
 from handrail.cli.run_options import CliSetup, with_unapproved_configuration
 from handrail.cli.terminal.person import terminal_person
 from handrail.config.load import find_config
@@ -22,6 +22,7 @@ from handrail.core.errors import UsageError
 
 @cli_command("rules", "handrail confirm rules", "handrail confirm rules --json | jq -r .rule")
 @with_unapproved_configuration
+@with_output_file
 def list_rules(setup: CliSetup) -> None:
     """List your standing rules for this configuration, in the order in which they apply.
 

@@ -11,7 +11,7 @@ from handrail.cli.doctor import checks
 from handrail.cli.doctor.checks import DoctorCheck, print_checks
 from handrail.cli.doctor.node_checks import check_network
 from handrail.cli.lazy_groups import cli_command, one_line
-from handrail.cli.output.view import CommandView, with_common_options
+from handrail.cli.output.view import CommandView, with_common_options, with_output_file
 from handrail.cli.run_options import CliSetup
 from handrail.config.load import find_config, load_config
 from handrail.config.values import Config
@@ -21,6 +21,7 @@ from handrail.core.errors import HandrailError
 @cli_command("doctor", "handrail doctor", "handrail doctor --json | jq 'select(.state != \"ok\")'")
 @click.option("--config", type=click.Path(path_type=Path), metavar="PATH", help="The configuration.")
 @with_common_options
+@with_output_file
 def command(view: CommandView, config: Path | None) -> None:
     """Check the installation and say how to fix problems.
 

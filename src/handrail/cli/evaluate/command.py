@@ -15,7 +15,7 @@ from handrail.cli.evaluate.cases import EvalFile, read_cases
 from handrail.cli.evaluate.judge import EvalVerdict, judge_case
 from handrail.cli.lazy_groups import cli_command, one_line
 from handrail.cli.output.live_run import arguments_line
-from handrail.cli.output.view import answer, answer_json, columns, table, tell
+from handrail.cli.output.view import answer, answer_json, columns, table, tell, with_output_file
 from handrail.cli.run_options import CliSetup, complete_models, configured, with_tools
 from handrail.cli.terminal.person import terminal_person
 from handrail.core.errors import HandrailError, UsageError
@@ -46,6 +46,7 @@ _WIDE = 40
 @click.option("--failures", is_flag=True, help="Also show what was expected where a case failed.")
 @with_tools
 @configured
+@with_output_file
 def command(
     setup: CliSetup, cases: Path, models: tuple[str, ...], only: tuple[str, ...], failures: bool, tools: tuple[str, ...]
 ) -> None:

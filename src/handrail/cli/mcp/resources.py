@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from handrail.cli import text
 from handrail.cli.lazy_groups import cli_command
 from handrail.cli.mcp.server_selection import complete_servers, connect_servers, usable_servers
-from handrail.cli.output.view import answer, answer_json, is_terminal
+from handrail.cli.output.view import answer, answer_json, is_terminal, with_output_file
 from handrail.cli.run_options import CliSetup, configured
 from handrail.cli.terminal.person import terminal_person
 from handrail.core.errors import McpError, UsageError
@@ -35,6 +35,7 @@ Servers = Mapping[str, McpEnsemble]
     help="The server that has it. Default: ask all servers.",
 )
 @configured
+@with_output_file
 def read(setup: CliSetup, uri: str, server: str | None) -> None:
     """Read the resource at this URI from the server that has it."""
     for body in asyncio.run(_asking(setup, server, lambda servers: read_anywhere(servers, uri))):
@@ -70,6 +71,7 @@ async def _asking(setup: CliSetup, server: str | None, ask: Callable[[Servers], 
     help="The server that has it. Default: ask all servers.",
 )
 @configured
+@with_output_file
 def prompt(setup: CliSetup, name: str, arguments: tuple[str, ...], server: str | None) -> None:
     """Show the messages of the prompt NAME with these arguments filled in."""
     given = parse_prompt_arguments(arguments)

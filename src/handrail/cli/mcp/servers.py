@@ -16,7 +16,7 @@ from handrail.cli.lazy_groups import cli_command
 from handrail.cli.mcp.resources import prompt_usage
 from handrail.cli.mcp.server_selection import complete_servers, connect_servers, usable_servers, why_unapproved
 from handrail.cli.output.timeline import print_fields
-from handrail.cli.output.view import answer, columns, table, tell
+from handrail.cli.output.view import answer, columns, table, tell, with_output_file
 from handrail.cli.run_options import CliSetup, configured
 from handrail.cli.terminal.person import terminal_person
 from handrail.config.mcp import McpSettings
@@ -32,6 +32,7 @@ _NONE = "There are no servers; write [mcp.NAME] into handrail.toml, or take some
 @cli_command("list", "handrail mcp list", "handrail mcp list --no-connect", "handrail mcp list --json | jq .state")
 @click.option("--no-connect", is_flag=True, help="Do not connect to approved servers.")
 @configured
+@with_output_file
 def list_servers(setup: CliSetup, no_connect: bool) -> None:
     """List the configured servers: whether they are approved, whether they answer, and what they offer.
 
@@ -99,6 +100,7 @@ def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
 @cli_command("show", "handrail mcp show time", "handrail mcp show time --json | jq .tools")
 @click.argument("name", shell_complete=complete_servers)
 @configured
+@with_output_file
 def show(setup: CliSetup, name: str) -> None:
     """Connect to the server NAME and show what it is, what it offers, and what is withheld and why."""
     told = asyncio.run(_told(setup, name))

@@ -18,7 +18,7 @@ from handrail.cli.config.approval import is_approved
 from handrail.cli.lazy_groups import cli_command
 from handrail.cli.mcp.proxy_entry import served_config
 from handrail.cli.mcp.servers import server_rows
-from handrail.cli.output.view import columns, table, tell
+from handrail.cli.output.view import columns, table, tell, with_output_file
 from handrail.cli.run_options import CliSetup, with_unapproved_configuration
 from handrail.cli.terminal.person import terminal_person
 from handrail.config.client_files import ClientFile, client_places
@@ -45,6 +45,7 @@ _WORKS = ("ready", "approved", "off")
 )
 @click.option("--no-connect", is_flag=True, help="Do not connect to approved servers.")
 @with_unapproved_configuration
+@with_output_file
 def command(setup: CliSetup, no_connect: bool) -> None:
     """Show which servers each MCP client on this machine uses, and whether handrail stands in front of them.
 

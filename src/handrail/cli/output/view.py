@@ -7,10 +7,12 @@ pipe they are plain columns with whole ids.
 from __future__ import annotations
 
 import functools
+import io
 import os
 import re
 import sys
 from collections.abc import Callable, Container, Iterable, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -114,6 +116,42 @@ def with_common_options(function: Callable[..., None]) -> Callable[..., None]:
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
+
+
+def with_output_file(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command `-o`: its answer is written to a file, as it would be to a pipe. A command that fails before it
+    has an answer leaves the file as it was."""
+
+    def to_file(*given: Any, output: Path | None, **options: Any) -> None:
+        if output is None:
+            return function(*given, **options)
+        answered = io.BytesIO()
+        written = io.TextIOWrapper(answered, encoding="utf-8", write_through=True)
+        try:
+            with redirect_stdout(written):
+                function(*given, **options)
+        except (SystemExit, click.exceptions.Exit):  # an answer too, as that something is not verified
+            _write(output, answered.getvalue())
+            raise
+        _write(output, answered.getvalue())
+
+    functools.update_wrapper(to_file, function)
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="Write the answer to this file, not to stdout.",
+    )(to_file)
+
+
+def _write(file: Path, written: bytes) -> None:
+    from handrail.core.durable_files import write_atomically
+
+    try:
+        write_atomically(file, written)
+    except OSError as error:
+        raise UsageError(f"{str(file)!r} cannot be written: {error.strerror or error}") from error
 
 
 _OPTIONS = (

@@ -13,7 +13,7 @@ from handrail.app import model_names, open_model
 from handrail.cli import text
 from handrail.cli.lazy_groups import cli_command, one_line
 from handrail.cli.output.live_run import arguments_line
-from handrail.cli.output.view import answer_json, columns, table, tell
+from handrail.cli.output.view import answer_json, columns, table, tell, with_output_file
 from handrail.cli.probe.cases import Kind, ProbeSuite, load_suite
 from handrail.cli.probe.judge import ProbeScore, ProbeVerdict, probe_model
 from handrail.cli.run_options import CliSetup, configured
@@ -43,6 +43,7 @@ _SHARES = ("well_formed", "right_tool", "right_arguments", "no_tool")
 @click.option("--kind", "kinds", type=click.Choice(get_args(Kind)), multiple=True, help="Only cases of this kind.")
 @click.option("--failures", is_flag=True, help="Also show what went wrong in each failed case.")
 @configured
+@with_output_file
 def command(setup: CliSetup, models: tuple[str, ...], kinds: tuple[str, ...], failures: bool) -> None:
     """Put the same tool prompts to every model, and compare.
 

@@ -12,7 +12,7 @@ from handrail.cli import text
 from handrail.cli.complete import calls, runs
 from handrail.cli.ids import resolve_id
 from handrail.cli.lazy_groups import cli_command
-from handrail.cli.output.view import CommandView, answer, tell, with_common_options
+from handrail.cli.output.view import CommandView, answer, tell, with_common_options, with_output_file
 from handrail.cli.text import builtins, printable
 from handrail.core.errors import JournalError, UsageError
 from handrail.journal.auditing import export_run, prove
@@ -22,6 +22,7 @@ from handrail.journal.reader import JournalRow
 
 @cli_command("checkpoint", "handrail proof checkpoint > journal.note", "handrail proof verify --against journal.note")
 @with_common_options
+@with_output_file
 def checkpoint(view: CommandView) -> None:
     """Print the latest signed checkpoint. Keep it somewhere else.
 

@@ -14,7 +14,16 @@ from handrail.cli.ids import above, resolve_id
 from handrail.cli.lazy_groups import cli_command
 from handrail.cli.output.reply_extras import service_call_line
 from handrail.cli.output.timeline import UNKNOWN, TimelineLine, print_call, print_entry, timeline
-from handrail.cli.output.view import CommandView, answer, answer_json, columns, table, tell, with_common_options
+from handrail.cli.output.view import (
+    CommandView,
+    answer,
+    answer_json,
+    columns,
+    table,
+    tell,
+    with_common_options,
+    with_output_file,
+)
 from handrail.cli.text import builtins, count_text, dashed, printable
 from handrail.core.errors import UsageError
 from handrail.core.events import ReplyFailed, ReplyGiven, RunStarted
@@ -49,6 +58,7 @@ _RUNS = columns(
     "--all", "whole", is_flag=True, help="Include runs that other runs began, such as the sub-queries of handrail rlm."
 )
 @with_common_options
+@with_output_file
 def list_runs(view: CommandView, last: int | None, whole: bool) -> None:
     """List the runs: when they began, how their calls ended, and what is waiting.
 
@@ -108,6 +118,7 @@ _CALLS = columns(
     help="Show the exact arguments, including text that looks like a secret. Needs the key of the journal.",
 )
 @with_common_options
+@with_output_file
 def show(view: CommandView, run: str, call: str | None, full: bool, exact: bool) -> None:
     """Show a run as a timeline, or one CALL of it in detail.
 
@@ -238,6 +249,7 @@ _MODELS = columns("model", "replies", "failed", "errors", right=("replies", "fai
 @click.option("--run", shell_complete=runs, metavar="RUN", help="Only of this run.")
 @click.option("--all", "everything", is_flag=True, help="Of the whole journal.")
 @with_common_options
+@with_output_file
 def stats(view: CommandView, run: str | None, everything: bool) -> None:
     """Show for each tool how often it was offered, called and failed, and how long it took; then the same for models.
 

@@ -11,7 +11,7 @@ import click
 
 from handrail.cli import text
 from handrail.cli.lazy_groups import cli_command
-from handrail.cli.output.view import CommandView, answer, answer_json, with_common_options
+from handrail.cli.output.view import CommandView, answer, answer_json, with_common_options, with_output_file
 from handrail.core.errors import UsageError
 from handrail.journal.auditing import AuditReport, audit
 from handrail.journal.keys import Verifier
@@ -36,6 +36,7 @@ _SHOWN = 50
 )
 @click.option("--key", metavar="VKEY", help="The verifier key that you trust: name+id+base64.")
 @with_common_options
+@with_output_file
 def command(view: CommandView, notes: tuple[Path, ...], key: str | None) -> None:
     """Check every entry, body and checkpoint, and say what that proves.
 

@@ -13,7 +13,7 @@ from handrail.app.network_node import admission_of
 from handrail.cli import text
 from handrail.cli.ids import resolve_id
 from handrail.cli.lazy_groups import cli_command
-from handrail.cli.output.view import answer, answer_json, columns, table, tell
+from handrail.cli.output.view import answer, answer_json, columns, table, tell, with_output_file
 from handrail.cli.run_options import CliSetup, configured
 from handrail.cli.token.key_files import identity, read_token, tokens
 from handrail.core.context import Principal
@@ -71,6 +71,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 )
 @click.option("--from", "source", metavar="FILE", help="Pass on a part of the token in this file, or - for stdin.")
 @configured
+@with_output_file
 def issue_token(
     setup: CliSetup,
     patterns: tuple[str, ...],
@@ -153,6 +154,7 @@ _STYLES = {"good": "green", "revoked": "red", "ended": "dim"}
 @cli_command("list", "handrail token list", "handrail token list --json | jq -r .claims.jti")
 @click.option("--all", "every", is_flag=True, help="Include expired tokens that are still recorded.")
 @configured
+@with_output_file
 def list_tokens(setup: CliSetup, every: bool) -> None:
     """List the tokens that this node issued and that have not expired. The tokens themselves are not stored."""
     now = SystemClock().now() // 1000
@@ -191,6 +193,7 @@ def _row(setup: CliSetup, entry: IssuedToken, id: str, now: int) -> list[str]:
 @cli_command("show", "handrail token show reader.token", "handrail token show reader.token --json | jq .claims.scope")
 @click.argument("file")
 @configured
+@with_output_file
 def show(setup: CliSetup, file: str) -> None:
     """Show what the token in FILE allows, and whether this node accepts it now. `-` reads it from stdin.
 

@@ -11,7 +11,7 @@ from handrail.app import open_app
 from handrail.cli import complete, text
 from handrail.cli.lazy_groups import cli_command
 from handrail.cli.output.live_run import LiveRunPrinter
-from handrail.cli.output.view import answer, answer_json, tell
+from handrail.cli.output.view import answer, answer_json, tell, with_output_file
 from handrail.cli.resume import is_rlm_run, read_run_record
 from handrail.cli.run_options import CliSetup, RunOptions, configured, with_rule_and_yes, with_tools
 from handrail.cli.tools.offered import tool_by_name
@@ -40,6 +40,7 @@ from handrail.tools.tool import Tool
 @with_tools
 @with_rule_and_yes
 @configured
+@with_output_file
 def command(
     setup: CliSetup,
     name: str,

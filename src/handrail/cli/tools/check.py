@@ -9,7 +9,15 @@ import click
 from handrail.cli import text
 from handrail.cli.doctor.configuration_checks import ConfigurationFinding, check_node
 from handrail.cli.lazy_groups import cli_command
-from handrail.cli.output.view import CommandView, answer_json, columns, table, tell, with_common_options
+from handrail.cli.output.view import (
+    CommandView,
+    answer_json,
+    columns,
+    table,
+    tell,
+    with_common_options,
+    with_output_file,
+)
 from handrail.cli.tools.tool_files import read_tool_file
 from handrail.config.load import find_config
 from handrail.core.errors import HandrailError, UsageError
@@ -26,6 +34,7 @@ _STYLES = {"ok": "green", "wrong": "red", "warn": "yellow"}
 @click.option("--connect", is_flag=True, help="Connect to the approved MCP servers, and check their tools.")
 @click.option("--config", type=click.Path(path_type=Path), metavar="PATH", help="The configuration.")
 @with_common_options
+@with_output_file
 def command(view: CommandView, files: tuple[str, ...], connect: bool, config: Path | None) -> None:
     """Check these FILES, or the whole configuration, and report every mistake.
 

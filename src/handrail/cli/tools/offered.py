@@ -10,7 +10,7 @@ from handrail.app.app import open_tools
 from handrail.cli import text
 from handrail.cli.lazy_groups import cli_command
 from handrail.cli.output.timeline import print_body, print_fields
-from handrail.cli.output.view import answer, columns, table, tell
+from handrail.cli.output.view import answer, columns, table, tell, with_output_file
 from handrail.cli.run_options import CliSetup, configured, with_offer_limit, with_tools
 from handrail.cli.terminal.person import terminal_person
 from handrail.cli.tools.labels import label_rows
@@ -32,6 +32,7 @@ _NONE = "There are no tools; name some with --tools, or list files under `ensemb
 )
 @with_tools
 @configured
+@with_output_file
 def list_tools(setup: CliSetup, tools: tuple[str, ...]) -> None:
     """List the tools: their names, whether they have side effects, and what they do."""
     found = offered_tools(setup.config, tools)
@@ -59,6 +60,7 @@ def short_description(tool: Tool) -> str:
 @click.argument("name")
 @with_tools
 @configured
+@with_output_file
 def show(setup: CliSetup, name: str, tools: tuple[str, ...]) -> None:
     """Show the tool NAME: what a model is told, and how its calls are handled."""
     tool = tool_by_name(offered_tools(setup.config, tools), name)
@@ -113,6 +115,7 @@ _FOUND = columns("tool", "score", "offered", "by", "description", right=("score"
 @with_tools
 @with_offer_limit
 @configured
+@with_output_file
 def search(
     setup: CliSetup, query: tuple[str, ...], count: int, tools: tuple[str, ...], offer_at_most: int | None
 ) -> None:

@@ -14,7 +14,7 @@ from handrail.app import AppAdditions, open_app, open_model
 from handrail.cli import complete, text
 from handrail.cli.lazy_groups import cli_command
 from handrail.cli.output.live_run import arguments_line
-from handrail.cli.output.view import answer_json, columns, table, tell
+from handrail.cli.output.view import answer_json, columns, table, tell, with_output_file
 from handrail.cli.resume import is_rlm_run, read_run_record
 from handrail.cli.run_driver import tools_of_run
 from handrail.cli.run_options import CliSetup, complete_models, configured, with_tools
@@ -60,6 +60,7 @@ _WIDE = 48
 )
 @with_tools
 @configured
+@with_output_file
 def command(
     setup: CliSetup,
     runs: tuple[str, ...],
