@@ -289,7 +289,7 @@ def test_a_node_that_cannot_be_reached_or_tell_its_token_says_so_in_one_line(fol
     ("words", "why"),
     [
         (("call", "tool.add", "{", "--at", "http://127.0.0.1:9"), "the body is no JSON object"),
-        (("call", "tool.add@x", "--at", "http://127.0.0.1:9"), "'x' is no version"),
+        (("call", "tool.add@x", "--at", "http://127.0.0.1:9"), "'x' is not a version"),
         (("list", "--at", "http://127.0.0.1:9", "--nats", "nats://127.0.0.1:9"), "take one"),
         (("list", "--at", "http://127.0.0.1:9", "--token-file", "none"), "cannot be read"),
         (("list", "--at", "ftp://127.0.0.1:9"), "write --at http://127.0.0.1:8420"),
