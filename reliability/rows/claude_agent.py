@@ -4,6 +4,7 @@ it asks is played in the program."""
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_DNS, uuid5
@@ -39,6 +40,7 @@ async def run(folder: Path) -> None:
             tools=[],
             setting_sources=[],
             cwd=folder,
+            stderr=lambda line: print(line, file=sys.stderr),
             env=environment(address, str(folder / "claude")),
             resume=SESSION if kept else None,
             session_id=None if kept else SESSION,

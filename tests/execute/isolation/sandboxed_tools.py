@@ -266,7 +266,7 @@ def loaded() -> Any:
 
 def _channel() -> int:
     """The socket that leads to the host: a tool that wants to can find it."""
-    for fd in range(3, 64):
+    for fd in sorted(int(name) for name in os.listdir("/proc/self/fd") if int(name) > 2):
         try:
             if os.readlink(f"/proc/self/fd/{fd}").startswith("socket:"):
                 return fd

@@ -134,7 +134,7 @@ async def test_8_a_hostile_pattern_and_a_remote_schema_are_not_run_by_the_sdk(er
 @pytest.mark.parametrize("era", ERAS)
 async def test_9_what_is_no_result_of_a_call_is_an_error_of_ours(era: str) -> None:
     async with connected(raw(era)) as connection:
-        with pytest.raises(McpError, match=r"no valid result: .*content"):
+        with pytest.raises(McpError, match=r"not a valid result: .*content"):
             await call(connection, "odd")
         with pytest.raises(ServerRefused) as refused:
             await call(connection, "refuse", code=-32000, message="Connection closed")

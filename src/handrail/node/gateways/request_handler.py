@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from handrail.core.backoff import longest_wait
 from handrail.core.context import Context
 from handrail.core.errors import BusError, UsageError
 from handrail.core.ids import traceparent
@@ -68,6 +69,8 @@ Raises:
     BusError: The request is wrong, or its caller may not ask that.
     ModelError: The model's service did not answer.
 """
+_LOOKS = 8
+"""How often a run is looked at that another replica has: for about a second."""
 CHAT = CapabilityDescriptor(name="llm.chat", version=(2, 0))
 """The right to use the gateway at all."""
 
@@ -221,6 +224,7 @@ class _GatewayRequestHandler:
             return None
         if was_deleted(history):
             raise deleted_response_error()
+        await self._wait_for_other_replica(run)
         try:
             taken = await self._take_up(run, caller, asked)
         except BusError as error:
@@ -230,6 +234,15 @@ class _GatewayRequestHandler:
         if not covers_calls(caller, self._gateway.executor, taken.conversation):
             raise key_reused_error()
         return replace(taken, told=taken.asked)
+
+    async def _wait_for_other_replica(self, run: str) -> None:
+        """Wait a moment while another replica has the run: one that has just answered is about to let go of it. A
+        client of a run that goes on for longer is told so."""
+        runs = self._gateway.executor.runs
+        for tries in range(1, _LOOKS + 1):
+            if runs.holds(run) or not await runs.is_live(run):
+                return
+            await asyncio.sleep(longest_wait(tries, 0.02, 0.2))
 
     def _model(self, name: str | None) -> GatewayModel:
         try:
