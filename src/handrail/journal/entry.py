@@ -133,13 +133,10 @@ def seal_entry(draft: EntryDraft, seq: int, n: int, prev: str) -> bytes:
         return _sorted.encode(escape.escape(head))
 
 
-def body_data(value: Any) -> bytes:
-    """A body as JSON, with secrets masked and what JSON cannot say escaped."""
-    return _bodies(value)[0]
-
-
 def _bodies(value: Any) -> tuple[bytes, bytes | None]:
-    """A body as it is recorded; and as it is, if the mask changed it."""
+    """A body as JSON as it is recorded, with secrets masked and what JSON cannot say escaped; and without the mask, if
+    the mask changed it.
+    """
     try:
         data = encoded_body(value)
         if data is not None and _is_harmless(data.decode()):

@@ -8,9 +8,7 @@ others in and tries again; after a few times it keeps the lock while it does so.
 
 from __future__ import annotations
 
-import logging
 import sqlite3
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -40,8 +38,6 @@ from handrail.state.connections import connect
 from handrail.state.schema import migrate
 from handrail.state.url import StateUrl
 
-logger = logging.getLogger(__name__)
-
 _OPTIMISTIC = 3
 """How often a commit is tried without keeping the lock while the entries of others are taken in."""
 _APPEND = (
@@ -67,7 +63,6 @@ class PostgresWriter(JournalWriter):
         self._tables = tables
         self._leases = leases
         self._patience = patience
-        self._closed = threading.Event()
         self._begun: tuple[int, bytes] | None = None
         """Where the first entry of a commit under way may stand already, and its hash."""
 
@@ -126,7 +121,7 @@ class PostgresWriter(JournalWriter):
                 continue
             except StateLost:
                 tries += 1
-                if time.monotonic() >= end or self._closed.is_set():
+                if time.monotonic() >= end:
                     raise
                 time.sleep(longest_wait(tries, 0.02, 0.5))
                 continue
@@ -249,10 +244,6 @@ class PostgresWriter(JournalWriter):
     def move_pages(self) -> None:
         """PostgreSQL does that by itself."""
         self.pages = 0
-
-    def stop_waiting(self) -> None:
-        """Wait for a lost server no more: the process ends."""
-        self._closed.set()
 
     def close(self) -> None:
         self._tables.close()

@@ -39,6 +39,3 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
         if error.retry_after is None:
             return jitter
         return None if error.retry_after > self.longest_wait else error.retry_after + min(jitter, self.first_delay)
-
-
-NO_RETRIES = RetryPolicy(attempts=1)

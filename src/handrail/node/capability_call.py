@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from handrail.core.calls import ToolResult
 from handrail.core.context import LiveObject
 from handrail.core.errors import BusError
+from handrail.core.ids import trace_id, traceparent
 from handrail.core.redact import Secret
 from handrail.node.bus.call_trace import CallTraceEvent
 from handrail.node.bus.capability_providers import CapabilityProvider
@@ -47,12 +48,12 @@ class BusCall(LiveObject):
     bytes_out: int = 0
 
     def __post_init__(self) -> None:
-        terms, trace = self.terms, self.terms.trace
+        terms = self.terms
         if type(self.body) is not dict:
             self.body = _object(self.body)
         self.caller = terms.caller
         self.token = terms.token or terms.caller.token
-        self.trace_id = trace.split("-")[1][:32] if trace and trace.count("-") >= 3 else self.call_id
+        self.trace_id = trace_id(traceparent(terms.trace)) or self.call_id
 
     @property
     def who(self) -> tuple[str, str, str] | None:

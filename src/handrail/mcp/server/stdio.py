@@ -133,11 +133,6 @@ def _first_words(line: bytes) -> FirstWords:
     return FirstWords(found if isinstance(found, dict) else {}, read.get("method") == "initialize")
 
 
-async def serve_pipes(served: McpServerDefinition, source: int, sink: int) -> None:
-    """Serve over two descriptors until the first has no more."""
-    await StdioWire(source, sink).serve_to_end(served)
-
-
 async def _send(to_send: MemoryObjectReceiveStream[SessionMessage], writer: _LineWriter) -> None:
     async with to_send:
         async for each in to_send:
