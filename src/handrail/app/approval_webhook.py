@@ -176,7 +176,7 @@ def _iso(at: int) -> str:
 
 
 def _slack(text: str) -> str:
-    """Without what Slack would read as a mention or a link."""
+    """The text without anything that Slack would read as a mention or a link."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

@@ -23,7 +23,7 @@ WHERE n.nspname = %s AND c.relkind = 'r' ORDER BY c.relname
 
 
 class CompactedPart(Struct, frozen=True):
-    """How many bytes a file or a table took, and takes."""
+    """How many bytes a file or a table took before, and takes now."""
 
     before: int
     after: int
@@ -78,7 +78,7 @@ def _is_database(path: Path) -> bool:
 
 
 def _size(path: Path) -> int:
-    """With the log beside it."""
+    """The size of a database file together with its write-ahead log."""
     log = path.with_name(f"{path.name}-wal")
     return path.stat().st_size + (log.stat().st_size if log.exists() else 0)
 

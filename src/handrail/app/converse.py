@@ -96,7 +96,7 @@ class ConverseTool:
         return self._settings.model
 
     def begin(self, app: App, llm: LLM) -> None:
-        """From now on it can be called."""
+        """Gives the tool what it needs to answer; from now on it can be called."""
         self._app, self._llm = app, llm
 
     def tools(self, others: RegisteredTools) -> tuple[Tool, ...]:

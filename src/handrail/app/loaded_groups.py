@@ -225,7 +225,7 @@ def _held_back(server: AppMcpServer) -> str:
 
 
 def prefix_for(error: DuplicateTool, config: Config) -> str:
-    """How to tell two tools of one name apart, where one of them is of a server."""
+    """The prefix that tells two tools of one name apart, if one of them comes from a server."""
     sources = {f"ensemble {name!r}": name for name in config.mcp}
     server = sources.get(error.source) or sources.get(error.other)
     return "" if server is None else f': under [mcp.{server}], write prefix = "{server}_"'

@@ -159,7 +159,9 @@ def _lasting(config: Config) -> ServeSettings:
 
 
 def _principal(app: App, converse: str | None, asking: CurrentCaller) -> Callable[[McpCaller], Principal]:
-    """Whoever calls may call what is served now, and no more. The server asks this first in every request."""
+    """The principal of a caller: it may call what is served now, and no more. The server asks this first in every
+    request.
+    """
 
     def principal(caller: McpCaller) -> Principal:
         tools = app.config.serve.tools

@@ -295,7 +295,9 @@ def _bus(config: Config, app: App, identity: Identity, admission: TokenAdmission
 
 
 class _ScopeApprover:
-    """On the bus a side effect needs no word of its own, but what a rule denies is denied there too."""
+    """Approves by the scopes of the caller: on the bus a side effect needs no approval of its own. What a rule denies
+    is denied here too.
+    """
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -305,7 +307,7 @@ class _ScopeApprover:
 
 
 def admission_of(settings: NodeSettings, node_id: str, store: TokenStore) -> TokenAdmission:
-    """Whom a node takes for what, and whose tokens are good there."""
+    """The admission of a node: which callers it trusts, and which issuers' tokens it accepts."""
     return TokenAdmission(
         node_id=node_id,
         store=store,

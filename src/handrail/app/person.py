@@ -31,7 +31,7 @@ class Person:
 
     @property
     def tokens(self) -> Path:
-        """Where sign-ins are kept."""
+        """The folder of stored sign-ins."""
         return self.approvals.path.parent / "oauth"
 
 

@@ -149,7 +149,7 @@ async def retaining(
 
 
 class _Retention:
-    """One pass."""
+    """One pass over everything that `[retention]` limits."""
 
     def __init__(
         self,
@@ -366,7 +366,7 @@ class _Retention:
 
 
 def _look_at(reader: JournalReader, run: str) -> tuple[Standing, int]:
-    """How a run stands, and when its last entry was written."""
+    """The standing of a run, and when its last entry was written."""
     standing, last = RunStanding(), -1
     for row in reader.entries_of(run, heads=True):
         standing.feed(row.type, row.call, row.leaf)
@@ -387,7 +387,7 @@ async def _in_thread(work: Callable[..., _T], *arguments: object) -> _T:
 
 @contextmanager
 def _alone(journal: JournalPlace, state: NodeState) -> Iterator[None]:
-    """No other process does this meanwhile.
+    """Holds the lock of a retention pass, so that no other process makes one meanwhile.
 
     Raises:
         RetentionBusy: One does.

@@ -79,14 +79,14 @@ FILES = (
 
 
 class StateCounts(Struct, frozen=True):
-    """How much was copied."""
+    """How much of each part of a state was copied."""
 
     tokens: int = 0
     conversations: int = 0
     events: int = 0
     blobs: int = 0
     entries: int = 0
-    """Of the journal."""
+    """The entries of the journal."""
 
 
 # ── files to files ───────────────────────────────────────────────────────────────────
@@ -120,7 +120,7 @@ def copy_files(journal: Path, target: Path, services: Path | None = None) -> Sta
 
 
 def _copy_database(source: Path, target: Path) -> None:
-    """One that is in use is copied as it stands, without what stands in its log being lost."""
+    """Copies a database file, also one in use, with what stands in its write-ahead log."""
     if not source.exists():
         return
     make_folder(target.parent)

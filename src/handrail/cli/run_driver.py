@@ -112,7 +112,7 @@ async def _take_up(executor: Executor, run: str, before: Sequence[Recorded]) -> 
 
 
 def _told(events: Sequence[Recorded]) -> int:
-    """How many entries there are but for a person's answers, which anybody may add at any time."""
+    """How many entries there are, not counting a person's answers, which may be added at any time."""
     return sum(not isinstance(event, ConfirmationAnswered) for event in events)
 
 

@@ -38,7 +38,7 @@ _RUNS = "--journal of a command that runs something (HANDRAIL_STATE or [state] u
 
 @dataclass(frozen=True, slots=True)
 class CliSetup:
-    """Where a command stands: how it answers, and the configuration it works with."""
+    """What a command works with: the form of its output, and the configuration."""
 
     view: CommandView
     config: Config
@@ -82,7 +82,9 @@ class RunOptions:
         return AppAdditions(tools=self.tools, rules=self.rules, read_on=not _is_local(config, self.model))
 
     def ask(self) -> Ask:
-        """Who is asked where no rule decides: nobody after --yes, the person at the terminal, or somebody later."""
+        """The approver for calls that no rule decides: none after --yes, the person at the terminal, or one who answers
+        later.
+        """
         from handrail.app import AllowAll
         from handrail.cli.confirm.answers import login_name
         from handrail.execute.confirm import DeferAll
@@ -95,7 +97,7 @@ class RunOptions:
         return lambda tools: DeferAll()
 
     def person(self) -> Person:
-        """Whose approvals of servers hold, and who is asked for more."""
+        """The person whose approvals of servers hold, and who is asked for more."""
         from handrail.cli.terminal.person import terminal_person
 
         return terminal_person()
@@ -128,8 +130,9 @@ def configured(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def with_unapproved_configuration(function: Callable[..., None]) -> Callable[..., None]:
-    """As `configured`, for a command that only looks at the configuration: it imports, starts, obeys and sends
-    nothing that the file names."""
+    """Like `configured`, for a command that only looks at the configuration: it imports, starts, obeys and sends
+    nothing that the file names.
+    """
 
     def with_setup(view: CommandView, config: Path | None, **options: Any) -> None:
         from handrail.config.load import find_config, load_config

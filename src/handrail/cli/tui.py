@@ -70,7 +70,7 @@ def command(setup: CliSetup, run: str | None, system: str | None, **chosen: Any)
 
 
 async def _run(setup: CliSetup, chosen: RunOptions, run: str | None, system: str) -> int:
-    """Until the person leaves; the exit code."""
+    """Runs the program until the person leaves; returns the exit code."""
     from handrail.desk.desk import open_desk
     from handrail.desk.tui.app import TuiApp
 

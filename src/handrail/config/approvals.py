@@ -72,7 +72,7 @@ class Approvals:
 
     @classmethod
     def here(cls, environ: Mapping[str, str] = os.environ) -> Approvals:
-        """Those of the user."""
+        """The approvals of this user."""
         return cls(state_folder(environ))
 
     @property

@@ -44,11 +44,11 @@ class ConfigApproval(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class ApprovalsContent(VersionedContent, frozen=True, omit_defaults=True):
     configs: dict[str, ConfigApproval] = field(default_factory=dict)
-    """By the path of the configuration file."""
+    """Approved configurations, by the path of the configuration file."""
     servers: dict[str, dict[str, ServerApproval]] = field(default_factory=dict)
-    """By the path of the configuration file, then by the name of the server."""
+    """Approved servers, by the path of the configuration file, then by the name of the server."""
     rules: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """By the path of the configuration file: standing rules, the newest first."""
+    """Standing rules by the path of the configuration file, the newest first."""
 
 
 class ApprovalsFile:

@@ -26,7 +26,8 @@ class SettingsTable:
     path: tuple[str, ...]
     kinds: Kinds = field(default_factory=lambda: MappingProxyType({}))
     defaults: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    """As a file would write them. What is not here holds nothing, or what the help says."""
+    """Defaults as a file would write them. A setting that is not here is empty by default, or does what its help says.
+    """
     where_there: bool = False
     """Whether the table means something by being there, so that nobody makes one by filling in a field."""
 

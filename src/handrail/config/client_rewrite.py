@@ -96,7 +96,7 @@ def _at(data: Any, keys: Sequence[str]) -> dict[str, Any]:
 def _check(
     before: str, after: str, keys: Sequence[str], names: Collection[str], entry: ProxyEntry | None, toml: bool
 ) -> None:
-    """That the text says what was wanted, and is still strict JSON if it was."""
+    """Checks that the new text says what was wanted, and is still strict JSON if it was before."""
     wanted = _loaded(before, toml)
     table = wanted
     for key in keys:
@@ -182,7 +182,7 @@ def _replace_in_json(text: str, keys: Sequence[str], names: Collection[str], ent
 
 
 def _cut(text: str, member: _JsonMember) -> tuple[int, int, str]:
-    """Without the member, its comma, and the lines that would be left empty."""
+    """The text without the member, its comma, and the lines that would be left empty."""
     comma = _COMMA.match(text, member.end)
     begin, end = member.begin, member.end
     if comma is not None and not text[member.end : comma.end() - 1].strip():
@@ -243,7 +243,7 @@ def _sections(text: str) -> list[_TomlSection]:
 
 
 def _above(text: str, header: int) -> int:
-    """Where the comment begins that stands directly above a header."""
+    """The offset at which the comment directly above a header begins."""
     found = _COMMENT_LINES.search(text, 0, header)
     return header if found is None else found.start()
 

@@ -182,7 +182,7 @@ def powers_of(config: Config, environ: Mapping[str, str] = os.environ) -> Powers
 
 
 def _key(path: Path) -> str:
-    """One path for a file, from wherever it is named."""
+    """One path for a file, wherever it is named."""
     return os.path.join(os.path.realpath(path.parent), path.name)
 
 

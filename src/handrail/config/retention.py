@@ -16,7 +16,7 @@ from handrail.config.setting_kinds import Kinds, count
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionSettings:
-    """None keeps for ever, and whatever its size."""
+    """The limits of `[retention]`. None keeps everything."""
 
     conversations_days: int | None = None
     outputs_days: int | None = None

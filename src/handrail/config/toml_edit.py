@@ -74,7 +74,7 @@ class _TomlLines:
         return self.text[:begin] + new + self.text[end:]
 
     def below(self, offset: int, line: str) -> str:
-        """With one more line after the one that this offset is in."""
+        """The text with one more line after the one that this offset is in."""
         end = self.text.find("\n", offset)
         return self.put(end + 1, end + 1, f"{line}\n") if end >= 0 else f"{self.text}\n{line}\n"
 

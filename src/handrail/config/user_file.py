@@ -23,7 +23,7 @@ class VersionedContent(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where the user's programs keep what they must remember.
+    """The folder in which the user's programs keep their state.
 
     Raises:
         UsageError: The user has no home.
@@ -39,7 +39,9 @@ def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def config_key(config: Path) -> str:
-    """By where it stands: a link elsewhere to the same file has another folder, in which its commands would run."""
+    """The name of a configuration: its path. A link elsewhere to the same file has another folder, in which its
+    commands would run.
+    """
     return str(config.parent.resolve() / config.name)
 
 

@@ -20,7 +20,9 @@ class WatchedFiles:
         self._seen = _stamps(files)
 
     def look(self, files: Iterable[Path]) -> tuple[Path, ...]:
-        """Those that changed, came or went since the last look; the set may be another one than then."""
+        """Returns the files that changed, came or went since the last look. The set of files may be another one than
+        then.
+        """
         now = _stamps(files)
         before, self._seen = self._seen, now
         return tuple(
@@ -50,7 +52,7 @@ def _stamp(path: Path) -> Stamp | None:
 
 
 def config_files(config: Path | None, ensembles: Iterable[Path]) -> tuple[Path, ...]:
-    """Every file that a configuration is made of: itself, its ensembles, and the files that those name."""
+    """Every file that a configuration consists of: itself, its ensembles, and the files that those name."""
     found = [] if config is None else [config]
     for path in ensembles:
         found.append(path)

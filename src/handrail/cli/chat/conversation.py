@@ -19,7 +19,9 @@ from handrail.desk.desk import Desk
 from handrail.desk.turns import last_spoken_index
 
 TERMS = DeskTerms(saves=False, ends_turns=False, on_wait="tell")
-"""Nothing is on disk before /save, and the conversation is one run: it keeps its tools until /reload."""
+"""The terms of a chat: nothing is saved before /save, and the conversation is one run, which keeps its tools until
+/reload.
+"""
 
 
 class CliChat:
@@ -42,7 +44,7 @@ class CliChat:
         self._files = files
 
     def talk(self, loop: asyncio.Runner, lines: ChatLineInput) -> None:
-        """Until the person leaves."""
+        """Takes turns until the person leaves."""
         while not self.over:
             start, self.next_words = self.next_words, ""
             try:

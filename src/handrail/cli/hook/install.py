@@ -28,7 +28,7 @@ _EVENTS: dict[Host, tuple[str, ...]] = {
 _MATCHED = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
 """Events that are for tools; without a matcher they are for every tool, and that is said."""
 _SECONDS = 600
-"""For which the agent waits. A question may wait for its answer that long."""
+"""How long the agent waits for the hook, and so for the answer to a question."""
 
 
 def settings_file(host: Host, scope: Scope, folder: Path, environ: Mapping[str, str] = os.environ) -> Path:

@@ -95,7 +95,7 @@ class HookRecord:
         return self._known(call.identity)
 
     def seen(self, call: HookedCall) -> int | None:
-        """Where this effect was last begun."""
+        """The place in the journal where this effect was last begun."""
         return self._last(call.identity)
 
     def question(self, call: HookedCall) -> KnownCall | None:

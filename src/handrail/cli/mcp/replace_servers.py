@@ -33,17 +33,17 @@ ENTRY = "handrail"
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """All that would change, before anything does."""
+    """Everything that a replacement would change, before anything is changed."""
 
     file: ClientFile
     text: str
-    """Of the client's file, as it was read."""
+    """The text of the client's file, as it was read."""
     target: Path
     """The configuration that the servers go to."""
     config: Config
     servers: tuple[ImportedServer, ...]
     new: tuple[ImportedServer, ...]
-    """Those of them that the configuration does not have yet, just as they are."""
+    """The servers that the configuration does not have yet, as the client's file has them."""
     stays: Mapping[str, str]
     """Entries that are left where they are, with why."""
     entry: ProxyEntry

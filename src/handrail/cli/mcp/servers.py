@@ -53,7 +53,7 @@ def list_servers(setup: CliSetup, no_connect: bool) -> None:
 
 
 async def server_rows(setup: CliSetup, person: Person, connect: bool) -> list[dict[str, Any]]:
-    """How each server of the configuration stands; with `connect`, those that may be used are connected to."""
+    """The state of each server of the configuration; with `connect`, those that may be used are connected to."""
     names = usable_servers(setup, person) if connect else ()
     async with connect_servers(setup, names, person, all_needed=False) as servers:
         return [_state_of(setup, person, name, servers) for name in setup.config.mcp]

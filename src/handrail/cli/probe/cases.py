@@ -20,7 +20,7 @@ Kind = Literal["choose", "arguments", "none", "several", "error"]
 class ProbeExpectedCall(Struct, frozen=True, forbid_unknown_fields=True):
     tool: str
     arguments: dict[str, list[Any]] | None = None
-    """Of each argument the values that are right; None judges only the choice of the tool."""
+    """For each argument its right values; None judges only the choice of the tool."""
 
 
 class SimulatedFailure(Struct, frozen=True, forbid_unknown_fields=True):

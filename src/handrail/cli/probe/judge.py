@@ -50,7 +50,7 @@ class ProbeScore(Struct, frozen=True, kw_only=True):
     """Why it could not be asked, or not to the end."""
 
     def share(self, of: str) -> tuple[int, int]:
-        """How often something was so, and how often it was asked for."""
+        """How often something was the case, and how often it was looked at."""
         values = [getattr(each, of) for each in self.verdicts]
         return sum(value is True for value in values), sum(value is not None for value in values)
 

@@ -115,7 +115,7 @@ class RlmLiveDisplay:
         self._status()
 
     def line(self, width: int | None = None) -> str:
-        """How it stands. Where there is too little room, what is done just now is left out first."""
+        """The state in one line. If there is too little room, the current step is left out first."""
         under_way, done = self._queries
         asked = f"{text.count_text(done + under_way, 'query')}, {under_way} in flight" if under_way or done else ""
         cost = "" if self._cost is None else f"${self._cost:.4f}"
@@ -190,7 +190,7 @@ def _is_terminal() -> bool:
 
 
 def _width() -> int:
-    """Of the terminal that the line is on; stdout may be something else."""
+    """The width of the terminal that the line is on; stdout may be something else."""
     try:
         return os.get_terminal_size(sys.stderr.fileno()).columns or _USUAL_WIDTH
     except (OSError, ValueError):

@@ -94,7 +94,7 @@ def opened_place(named: str) -> Any:
 
 
 def shown_place(named: str) -> str:
-    """For people: a URL without its password."""
+    """The place of a state for people: a URL without its password."""
     return str(StateUrl(named)) if "://" in named else named
 
 

@@ -176,7 +176,7 @@ def _call(call: TurnCall) -> str:
 
 
 def _print_first(compared: Iterable[TurnComparison]) -> None:
-    """Of each run, where it first goes another way, in full."""
+    """Prints, for each run, the first place where it diverges, in full."""
     seen: set[str] = set()
     for each in compared:
         if each.is_failure and each.run not in seen:

@@ -43,7 +43,7 @@ class TurnCall(Struct, frozen=True, kw_only=True):
     outcome: str
     """Empty if the record does not have it."""
     words: str = ""
-    """Of one that did not go well, why."""
+    """Why a call did not go well."""
 
 
 class RecordedTurn(Struct, frozen=True, kw_only=True):
@@ -168,7 +168,7 @@ def _key_of(tool: str, arguments: dict[str, Any], secrets: frozenset[str]) -> st
 
 
 def _plain(tool: str) -> str:
-    """Without its ensemble: a model names it so, and a question does not."""
+    """The name without its ensemble: models use names with it, and questions names without it."""
     return tool.rpartition(":")[2]
 
 
