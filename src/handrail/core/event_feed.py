@@ -28,7 +28,7 @@ class NumberedEvent(Protocol):
 
 
 class Snapshot(Protocol):
-    """How things are now."""
+    """The state at this moment."""
 
     @property
     def cursor(self) -> int:
@@ -58,7 +58,7 @@ class EventFeed(Generic[E]):
         self._wake()
 
     def close(self) -> None:
-        """Nothing more is told; whoever follows hears what there is and then the end."""
+        """Ends the feed: its readers get the events that are left, and then the end."""
         self._over = True
         self._wake()
 

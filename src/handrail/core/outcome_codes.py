@@ -30,4 +30,4 @@ CODES: dict[Outcome, OutcomeCodes] = {
     "in_doubt": OutcomeCodes("OUTCOME_UNKNOWN", "internal_error", 500),
     "limit": OutcomeCodes("LIMIT", "capacity_exceeded", 429),
 }
-"""Every outcome but `ok`."""
+"""The codes of every outcome but `ok`."""

@@ -19,7 +19,7 @@ from handrail.core.secret_patterns import MASK, mask_shapes, may_hold_shape
 __all__ = ["MASK"]
 
 _SHORTEST = 6
-"""No secret that is known by its form has fewer characters."""
+"""The fewest characters of a secret that is known by its form."""
 
 
 class Secret(str):
@@ -66,7 +66,7 @@ def redact(value: Any) -> Any:
 
 
 def _redacted_list(items: Sequence[Any]) -> list[Any]:
-    """In the arguments of a command, what follows `--token` is one."""
+    """Masks, in the arguments of a command, the value that follows an option such as `--token`."""
     found = [redact(item) for item in items]
     for index, item in enumerate(items[:-1]):
         if isinstance(item, str) and is_secret_flag(item) and isinstance(items[index + 1], str):

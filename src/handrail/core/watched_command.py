@@ -38,7 +38,7 @@ _NOISE = re.compile(
 """What pip says about the machine's configuration, once for each package."""
 _ERROR = re.compile(r"(npm error|npm ERR!|error:|ERROR|E:|Err:)\s", re.IGNORECASE)
 _TAIL = 60
-"""How many of the last lines are kept, to say why a command failed."""
+"""The number of last lines that are kept, to say why a command failed."""
 
 
 class CommandSilent(Exception):

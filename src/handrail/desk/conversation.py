@@ -126,7 +126,7 @@ class DeskConversation:
 
     @property
     def model(self) -> str:
-        """By name: the one that was chosen, or that is taken where nobody chose."""
+        """The name of the model that was chosen, or of the default one."""
         return self.chosen.model or default_model(self.around.app.config)
 
     @property
@@ -270,7 +270,9 @@ class DeskConversation:
         self.feed.close()
 
     def take_over(self, about: ConversationMetadata, conversation: Conversation, *, at_replica: bool = False) -> None:
-        """Another program went on with it, and saved what it is now; `at_replica` is whether a replica goes on yet."""
+        """Continues after another program went on with the conversation and saved it; `at_replica` tells whether a
+        replica still works on it.
+        """
         self.kept.took(about, conversation)
         self.chosen, self.at_replica = about.chosen, at_replica
         self.become(conversation)

@@ -78,7 +78,7 @@ def read_shared_file(data: bytes, new_id: NewId) -> tuple[str, Conversation]:
 
 
 def _bare(message: Message) -> Message:
-    """Without what means something only here: artefacts of a service, outputs that are kept elsewhere."""
+    """The message without what has a meaning only here: artefacts of a service, and outputs that are kept elsewhere."""
     match message:
         case AssistantMessage() | InvocationMessage():
             return replace(message, artefacts=())
@@ -104,7 +104,7 @@ def _valid(value: Any) -> Any:
 
 
 def _renamed(messages: tuple[Message, ...], new_id: NewId) -> list[Message]:
-    """With new ids for its calls.
+    """The messages with new ids for their calls.
 
     Raises:
         UsageError: A result answers no call, or a call has two.
@@ -152,7 +152,7 @@ def _word(message: Message) -> Message:
 
 
 def _answered(messages: list[Message]) -> tuple[Message, ...]:
-    """With a result behind every run of calls that lacks one."""
+    """The messages with a result for every call that lacks one."""
     results = {each.invocation_id for each in messages if isinstance(each, ResultMessage)}
     found: list[Message] = []
     missing: list[Message] = []

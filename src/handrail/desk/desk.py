@@ -176,7 +176,7 @@ class Desk:
                 yield each
 
     async def conversation(self, id: str) -> Conversation:
-        """All that was said so far."""
+        """The conversation up to now."""
         return (await self._talks.of(id)).conversation
 
     async def model(self, id: str, name: str = "") -> LLM:
@@ -328,7 +328,7 @@ class Desk:
         await self._talks.delete(id)
 
     async def share(self, id: str) -> FileDownload:
-        """As a file, that `take` reads here or elsewhere; attachments included."""
+        """Writes the conversation as a file that `take` reads here or elsewhere, with its attachments."""
         talk = await self._talks.of(id)
         return await asyncio.to_thread(write_shared_file, talk.kept.about.title, talk.conversation, talk.shown)
 
@@ -390,7 +390,7 @@ class Desk:
         self.news.tell("tools", "", len(tools_to_choose(self.app)))
 
     def _config_changed(self) -> None:
-        """There may be others to choose from, and another model that is taken where nobody chose."""
+        """Tells of a changed configuration: there may be other models to choose from, and another default."""
         self._tools_changed()
         self._talks.tell_about()
 

@@ -207,7 +207,7 @@ class _GrowingArguments:
         self._told = 0
 
     def add(self, piece: str) -> str | None:
-        """All of them as far as they are shown, if that is worth telling."""
+        """Adds pieces of calls. Returns all of them as they are shown, if that is worth telling."""
         if self._length < _WRITTEN:
             self._pieces.append(piece)
         self._length += len(piece)

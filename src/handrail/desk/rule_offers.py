@@ -25,7 +25,7 @@ def describe_rule_offers(rules: Iterable[str], question: Confirmation) -> tuple[
 
 
 def rule_offer_sentence(offer: RuleOffer) -> str:
-    """For a terminal. The page has words of its own, in the person's language."""
+    """The sentence for a terminal. The page has texts of its own, in the person's language."""
     values = " and ".join(_value(each) for each in offer.values)
     when = f"whenever {values}" if values else "with any arguments"
     free = f"; {', '.join(offer.free)} may be anything" if values and offer.free else ""

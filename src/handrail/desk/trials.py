@@ -65,7 +65,7 @@ class ToolTrials:
         return trial
 
     def of(self, name: str) -> tuple[LiveCall, ...]:
-        """Those of a tool that go on or ended not long ago, the newest first."""
+        """The trials of a tool that run or ended not long ago, the newest first."""
         return tuple(each.call for each in reversed(self._trials.values()) if each.call.name == name)
 
     def find(self, run: str) -> ToolTrial:

@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 _INTERVAL = 0.5
 """Seconds between two looks whether anybody has written to the journal."""
 _FAILED = -1
-"""No version of a journal: it could not be read."""
+"""Stands for the version of a journal that could not be read."""
 _RECENT = 24 * 60 * 60 * 1000
 """Milliseconds: what was asked earlier is answered by `handrail confirm` only. A program that was ended while it asked
 leaves its question in the journal for good."""
@@ -52,7 +52,7 @@ class WaitingQuestions:
 
     @property
     def shown(self) -> tuple[DeskQuestion, ...]:
-        """As far as the journal was read, the oldest first."""
+        """The waiting questions, as far as the journal was read, the oldest first."""
         return tuple(self._shown.values())
 
     async def look(self) -> None:

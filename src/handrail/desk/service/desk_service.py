@@ -31,11 +31,11 @@ from handrail.node.bus.interfaces import Handler
 from handrail.node.bus.request import RouteRequest
 
 LISTENING = ("desk.watch", "desk.follow", "desk.trial", "desk.network")
-"""They last as long as somebody listens."""
+"""The capabilities that last as long as somebody listens."""
 
 
 class CapabilityGroup(Protocol):
-    """Some of it."""
+    """Some of the desk's capabilities."""
 
     def capabilities(self) -> Iterator[Offered]: ...
 

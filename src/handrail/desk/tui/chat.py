@@ -201,7 +201,7 @@ class ChatScreen(Screen[None]):
         self._show_start()
 
     def _show_start(self) -> None:
-        """As long as nothing was said."""
+        """Shows the start view as long as nothing was said."""
         self.query_one(StartScreen).display = self._total == 0 and self.state == "idle"
 
     @on(StartExample.Chosen)

@@ -62,7 +62,7 @@ def inline(arguments: Any, most: int) -> str:
 
 
 def moment(at: int, spelled: str = "%Y-%m-%d %H:%M") -> str:
-    """In the person's own time zone."""
+    """A time in the person's own time zone."""
     try:
         return datetime.fromtimestamp(at / 1000).astimezone().strftime(spelled)
     except (OverflowError, ValueError, OSError):

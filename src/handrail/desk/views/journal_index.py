@@ -45,7 +45,7 @@ _said = msgspec.json.Decoder(_RunLeafFields)
 
 
 class ToolUsage(Struct, frozen=True):
-    """How the tools did, in the last entries: the numbers of `handrail proof stats`."""
+    """The numbers of `handrail proof stats` for the last entries."""
 
     tools: dict[str, ToolTelemetry]
     outcomes: dict[str, dict[str, int]]

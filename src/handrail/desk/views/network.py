@@ -46,7 +46,7 @@ class NetworkView:
         self._day = self._began()
 
     async def changes(self) -> AsyncGenerator[NetworkPage, None]:
-        """How it is now, and again whenever that has changed."""
+        """Yields the state now, and again whenever it has changed."""
         told: NetworkPage | None = None
         while True:
             found = self.now()
@@ -119,7 +119,7 @@ class NetworkView:
         return round(self._day + seen * 1000)
 
     def _began(self) -> float:
-        """When the steady clock began to count."""
+        """The wall-clock time at which the steady clock began."""
         return self._clock.now() - self._clock.monotonic() * 1000
 
     def _traces(self, ours: set[str]) -> tuple[TraceRow, ...]:

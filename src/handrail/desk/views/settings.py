@@ -265,7 +265,7 @@ def _is_whole(data: bytes | None) -> bool:
 
 
 def _read(path: Path) -> bytes | None:
-    """Not more of it than a configuration can have."""
+    """Reads a file, but no more than a configuration can have."""
     try:
         with path.open("rb") as file:
             return file.read(LARGEST + 1)
@@ -276,7 +276,7 @@ def _read(path: Path) -> bytes | None:
 
 
 def _put(path: Path, data: bytes) -> None:
-    """As a whole, with the mode that it has, and behind a link where it is one."""
+    """Replaces the file as a whole. It keeps its mode, and a link stays a link."""
     real = path.resolve()
     try:
         mode = stat.S_IMODE(real.stat().st_mode) if real.exists() else 0o644

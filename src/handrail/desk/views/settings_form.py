@@ -112,7 +112,7 @@ class _FormBuilder:
         )
 
     def _shown(self, path: Path, key: str) -> bool:
-        """Of two names for one setting the one that is written; the names in `[llm]` if none is."""
+        """The written one of two names for one setting; the name in `[llm]` if neither is written."""
         place = (*path, key)
         if place in SAME:
             return self._at(place) is not None

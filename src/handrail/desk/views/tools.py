@@ -38,7 +38,7 @@ class ToolViews:
         return tuple(_row(tool, known, usage) for tool in tools)
 
     async def page(self, name: str) -> ToolPage:
-        """All that the page shows of one tool.
+        """Everything that the page shows of one tool.
 
         Raises:
             UsageError: There is no such tool.
