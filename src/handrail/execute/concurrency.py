@@ -134,7 +134,9 @@ class GateEntry:
         await line.acquire(write=write, by=self)
 
     def _check(self, line: ResourceLock) -> None:
-        """That the line would go on if this call waited in it, and that no place is kept from those it waits for."""
+        """Checks that the line would move on if this call waited in it, and that no place is kept from those it waits
+        for.
+        """
         self.wait_in(line)
         try:
             lines = _reached(line)
@@ -156,7 +158,9 @@ class GateEntry:
                 del each.waits[line]
 
     async def _place(self) -> None:
-        """Among all calls. Who is inside and waits for us, by a call that it made, would keep us out for ever."""
+        """Takes a place among all calls. A running call that waits for this one, because it made it, must not keep it
+        out.
+        """
         gate = self._gate
         holds = self._lock is not None or self._places is not None
         if holds and gate.all.locked():

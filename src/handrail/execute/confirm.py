@@ -248,7 +248,7 @@ _ABSENT: Any = object()
 
 
 def describe_definition_changes(before: dict[str, Any], after: dict[str, Any]) -> tuple[str, ...]:
-    """Each fact that is not what it was, as `description: 'Pay.' is now 'Pay twice.'`; at most a handful."""
+    """Every changed fact of a definition, as `description: 'Pay.' is now 'Pay twice.'`; a handful at most."""
     found = tuple(_differences(before, after, ""))
     return found if len(found) <= _MOST else (*found[:_MOST], f"and {len(found) - _MOST} more")
 

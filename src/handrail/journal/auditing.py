@@ -122,14 +122,14 @@ class Receipt(Struct, frozen=True, kw_only=True):
     call_id: str
     index: int
     size: int
-    """Of the journal that the checkpoint signs."""
+    """The size of the journal that the checkpoint signs."""
     leaf: str
     proof: tuple[str, ...]
     checkpoint: str
     verifier_key: str
     salt: str | None = None
     body: str | None = None
-    """As JSON text; None once erased."""
+    """The body as JSON text; None once it was erased."""
 
     def to_json(self) -> str:
         return msgspec.json.format(msgspec.json.encode(self)).decode()

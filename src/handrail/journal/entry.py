@@ -73,7 +73,7 @@ class EntryDraft(Struct, frozen=True, gc=False):
 
 
 class LeafPosition(Struct, frozen=True, gc=False):
-    """Where a leaf says it stands."""
+    """The position that a leaf names as its own."""
 
     v: int
     seq: int
@@ -155,7 +155,7 @@ def body_digest(salt: bytes, data: bytes) -> str:
 
 
 def leaf_position(leaf: bytes) -> LeafPosition:
-    """Where a leaf says it stands, without the rest of it.
+    """Reads the position of a leaf, without the rest of it.
 
     Raises:
         JournalError: It is not a leaf, or one of a later version.

@@ -14,7 +14,7 @@ from pathlib import Path
 from handrail.core.errors import JournalError
 
 _WAL_HEADER = b"\x02\x02"
-"""At offset 18 of a database whose entries may stand in the log beside it."""
+"""The bytes at offset 18 of a database whose entries may stand in the write-ahead log."""
 _MOMENT = 0.5
 """Seconds in which a process that is making a journal has made its log too."""
 

@@ -62,7 +62,7 @@ class RunLeases:
 
     @classmethod
     def of(cls, journal: Path) -> RunLeases:
-        """Those of the journal at this path: the same ones for all who opened it in this process."""
+        """The leases of the journal at this path: the same object for all who opened it in this process."""
         folder = os.path.realpath(journal) + ".leases"
         with _registering:
             known = _in_process.get(folder)
@@ -105,7 +105,7 @@ class RunLeases:
                 lease.file.unlock(lease.byte)
 
     def leave_to_parent(self) -> None:
-        """In a forked child: the leases are those of the parent."""
+        """Forgets the leases in a forked child: they are the parent's."""
         self._lock = threading.Lock()
         for file in {*self._files.values(), *(lease.file for lease in self._held.values())}:
             file.close()
@@ -170,7 +170,7 @@ class LockFile:
         fcntl.fcntl(self._fd, _LOCK_OF_FILE, _flock(fcntl.F_UNLCK, byte))
 
     def holder(self, byte: int) -> str:
-        """Whoever has a byte, in words."""
+        """The holder of a byte, in words."""
         if _LOCK_OF_FILE is None:
             return "another process"
         found = fcntl.fcntl(self._fd, fcntl.F_GETLK, _flock(fcntl.F_WRLCK, byte + 1))

@@ -39,7 +39,7 @@ from handrail.state.schema import migrate
 from handrail.state.url import StateUrl
 
 _OPTIMISTIC = 3
-"""How often a commit is tried without keeping the lock while the entries of others are taken in."""
+"""The number of commits that are tried without the lock while the entries of others are taken in."""
 _APPEND = (
     "SELECT append_entries(%b, %b, %b::text[], %b::bigint[], %b::bigint[], %b::text[], %b::bigint[], %b::text[],"
     " %b::text[], %b::bigint[], %b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[], %b::bigint[], %b::bytea[],"
@@ -129,7 +129,7 @@ class PostgresWriter(JournalWriter):
             return
 
     def _fenced(self, drafts: Sequence[EntryDraft]) -> Sequence[EntryDraft]:
-        """Those that may still be written here. An answer of a person may come from anywhere."""
+        """The entries that may still be written here. An answer of a person may come from anywhere."""
         lost = self._leases.lost()
         self.refused = frozenset(each.run for each in drafts if not each.request) & lost
         return [each for each in drafts if each.request or each.run not in lost] if self.refused else drafts
@@ -250,7 +250,7 @@ class PostgresWriter(JournalWriter):
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """With the lock of the log."""
+        """Opens a transaction that holds the lock of the log."""
         connection = self._tables.connection
         with self._tables.explained(committing=True), connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (APPEND_LOCK,))

@@ -73,7 +73,7 @@ class ProvenTree:
         return self._tree.path(seq, self.size if size is None else size)
 
     def checkpoint(self, *extensions: str, size: int | None = None) -> Checkpoint:
-        """Of the first `size` entries, by default of all: to be signed.
+        """A checkpoint of the first `size` entries, by default of all, to be signed.
 
         Raises:
             BrokenProof: Those are not the first entries of what was signed.

@@ -25,7 +25,7 @@ os.register_at_fork(after_in_child=_open.clear)  # the parent writes what it has
 
 
 def register(path: JournalPlace, journal: PutsOff) -> None:
-    """From now on whoever reads this file in this process reads what the journal has put off too."""
+    """Makes every reader of this file in this process read what the journal has put off too."""
     with _changing:
         _open.setdefault(_key(path), WeakSet()).add(journal)
 

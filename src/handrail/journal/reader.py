@@ -594,7 +594,7 @@ _NOTE_ERASURE = """
 INSERT INTO meta VALUES ('erasures', '1')
 ON CONFLICT (key) DO UPDATE SET value = CAST(CAST(meta.value AS INTEGER) + 1 AS TEXT)
 """
-"""Whoever remembers what was said in a run looks whether this has changed."""
+"""Changes with every erasure, for those who remember what was said in a run."""
 
 
 def _erase(connection: sqlite3.Connection, path: Path, condition: str, values: list[Any], thorough: bool) -> int:

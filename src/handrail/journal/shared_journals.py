@@ -14,7 +14,7 @@ from handrail.core.tasks import run_to_completion
 from handrail.journal.journal import SqliteJournal
 
 _journals: SharedUses[Future[SqliteJournal]] = SharedUses()
-"""Each is open, or being opened by the first who asked for it."""
+"""The journals that are open, or being opened by the first who asked for them."""
 
 
 @asynccontextmanager

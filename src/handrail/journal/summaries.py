@@ -29,7 +29,7 @@ class RunSummary(Struct, frozen=True, kw_only=True):
 
 
 class CallRecord(Struct, frozen=True, kw_only=True):
-    """All that is known of one call."""
+    """Everything that is known of one call."""
 
     run: str
     call_id: str

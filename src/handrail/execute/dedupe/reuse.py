@@ -183,7 +183,7 @@ class CallReuse:
             self._forget(asked.resource)
 
     def _forget(self, resource: Hashable | None) -> None:
-        """In every scope: what one caller writes, another may have read."""
+        """Forgets in every scope, since what one caller writes, another may have read."""
         for deduplicator in self._known.values():
             deduplicator.forget(None, resource)
 

@@ -23,7 +23,7 @@ from handrail.tools.tool import Tool
 
 
 class WordsReader(Protocol):
-    """Who reads the words that the model of a run is not shown."""
+    """A reader of the words that the model of a run is not shown."""
 
     async def read(self, begin_run: BeginRun, source: str, words: str, schema: dict[str, Any]) -> dict[str, Any] | None:
         """Plain values that fit the schema, as the words have them; None if that came to nothing."""

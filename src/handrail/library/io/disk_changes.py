@@ -148,7 +148,7 @@ def move_without_overwrite(
 
 
 def _linked(source: str, target: str, from_: int, to: int) -> None:
-    """In two steps: a second name that must be new, then the first is taken away. Folders have only one name."""
+    """Moves in two steps: a new second name, then the first is removed. Folders have only one name."""
     is_folder = stat.S_ISDIR(os.stat(source, dir_fd=from_, follow_symlinks=False).st_mode)
     if not is_folder:
         try:

@@ -24,24 +24,24 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IoLimits:
-    """How much at once. Sizes are in bytes, times in seconds."""
+    """The largest sizes, in bytes, and times, in seconds."""
 
     file: int = 16 * _MIB
     """The largest file that is read by lines, searched, written or edited."""
     read: int = 256 * 1024
-    """Of a file, in one answer."""
+    """The most of a file in one answer."""
     entries: int = 1_000
-    """Of a folder, in one answer."""
+    """The most entries of a folder in one answer."""
     matches: int = 200
-    """Of a search, in one answer."""
+    """The most matches of a search in one answer."""
     visited: int = 100_000
     """Files and folders that one call looks at."""
     fetch: int = 2 * _MIB
-    """Of an answer over HTTP, unpacked."""
+    """The most of an answer over HTTP, unpacked."""
     fetch_seconds: float = 30.0
     rows: int = 1_000
     row_bytes: int = 256 * 1024
-    """Of all rows in one answer together. A single value may have four times as much."""
+    """The most bytes of all rows in one answer. A single value may have four times as much."""
     query_seconds: float = 10.0
 
     def __post_init__(self) -> None:

@@ -43,10 +43,10 @@ _FUNCTIONS = frozenset({"load_extension", "fts3_tokenizer", "edit", "readfile", 
 """What reaches out of the database, where a build of SQLite has it; and what takes seconds in a single step for no
 good: `printf('%.*c', 1000000000, 'x')`."""
 _STEPS = 1_000
-"""Of SQLite's machine between two looks at the clock."""
+"""The steps of SQLite's machine between two looks at the clock."""
 _SQL = 100_000
 _COLUMNS = 200
-"""Of one answer. With the limit on a value this bounds the memory that a single step can take."""
+"""The most columns of one answer. With the limit on a value, this bounds the memory that a single step can take."""
 _VALUE = 4
 """Times `row_bytes`: the largest value that a statement can make or read."""
 _BLOB_SHOWN = 64

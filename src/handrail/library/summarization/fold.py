@@ -64,7 +64,7 @@ class SummaryTasks:
     fewer: str
     together: str
     tokens: int
-    """That the last answer may have."""
+    """The most tokens of the last answer."""
     keeps: Callable[[str], bool] = lambda note: True
     """Whether a note on a part says anything."""
 
@@ -131,7 +131,7 @@ class SummaryFold:
         return kept
 
     async def _ask(self, task: str, text: str, tokens: int, what: str) -> str:
-        """One request; what failed is asked once more."""
+        """Sends one request, and once more if it failed."""
         request = prompts.summary_request(task, text, tokens)
         for attempt in (1, 2):
             try:
@@ -173,7 +173,7 @@ class SummaryFold:
 
 
 async def _side_by_side(work: Sequence[Coroutine[Any, Any, str]], report: Report, what: str) -> list[str]:
-    """All of these at once, in the order asked; the first that fails ends the others."""
+    """Runs all of these at once, and returns the results in the order asked. The first that fails ends the others."""
     done = 0
 
     async def counted(one: Coroutine[Any, Any, str]) -> str:
@@ -195,7 +195,7 @@ async def _side_by_side(work: Sequence[Coroutine[Any, Any, str]], report: Report
 
 
 def _quiet(current: float | None, total: float | None, stage: str) -> None:
-    """Nobody wants to know how far one text of many is."""
+    """Reports no progress: how far one text of many is tells nothing."""
 
 
 def _joined(notes: Sequence[str]) -> str:

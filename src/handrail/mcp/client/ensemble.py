@@ -129,7 +129,7 @@ class McpEnsemble(Ensemble):
     # ── resources and prompts ────────────────────────────────────────────────────────
 
     async def resources(self) -> list[RemoteResource]:
-        """Those that the server lists, templates included.
+        """The resources that the server lists, templates included.
 
         Raises:
             McpError: They cannot be read. So for the three others.

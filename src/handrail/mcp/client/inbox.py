@@ -135,7 +135,7 @@ class InboxQueue(_SdkReadStream):
             self._wake()
 
     def end(self) -> None:
-        """Nothing more will come."""
+        """Marks that nothing more will come."""
         self._ended = True
         self._wake()
 
@@ -177,7 +177,7 @@ class InboxWatchedStream(_SdkReadStream):
 
     @property
     def last_context(self) -> contextvars.Context | None:
-        """In which the request was made that the last message belongs to: the SDK runs callbacks in it."""
+        """The context of the request that the last message belongs to; the SDK runs callbacks in it."""
         return getattr(self._inner, "last_context", None)
 
     async def receive(self) -> Item:

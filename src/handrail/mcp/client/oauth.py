@@ -212,7 +212,7 @@ class _SignInProvider(OpenOAuthProvider):
         return httpx2.Request("POST", self.token_endpoint(), data=form, headers=headers)
 
     def _choose_method(self) -> None:
-        """How a client that was registered beforehand proves itself: as the service likes it."""
+        """The method by which a client that was registered beforehand proves itself, as the service prefers."""
         client, service = self.context.client_info, self.context.oauth_metadata
         if self._oauth.client_id is None or client is None:
             return

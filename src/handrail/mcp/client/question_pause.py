@@ -30,7 +30,7 @@ _GIVEN_UP = "the call was given up, and the question with it"
 
 
 _CALL: ContextVar[tuple[RemoteCallsInProgress, Invocation] | None] = ContextVar("handrail_mcp_call", default=None)
-"""In which call we are. The official package runs a callback in the context of the request that it belongs to."""
+"""The current call. The official package runs a callback in the context of the request that it belongs to."""
 
 
 class RemoteCallsInProgress:

@@ -110,7 +110,7 @@ class ServerLink:
             self._idle.set()
 
     def leave(self) -> None:
-        """One who used it has an answer."""
+        """Notes that one of its users has an answer."""
         self.users -= 1
         if not self.users and self.over.is_set():
             self._idle.set()

@@ -33,7 +33,7 @@ Kind = Literal["elicitation", "sampling", "roots"]
 Action = Literal["accept", "decline", "cancel"]
 
 _ATTEMPTS = 3
-"""How often a person is asked again whose answer does not fit the form."""
+"""The number of times a person is asked again whose answer does not fit the form."""
 
 
 class ElicitationReply(Struct, frozen=True):
