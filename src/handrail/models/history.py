@@ -176,7 +176,7 @@ class _OpenReply:
     artefacts: tuple[Artefact, ...] = ()
     calls: list[InvocationMessage] = field(default_factory=list)
     results: dict[int, ToolResult] = field(default_factory=dict)
-    """By the place of the call."""
+    """The results by the position of the call."""
 
 
 _Item = _OpenReply | UserTurn | SystemTurn

@@ -16,7 +16,7 @@ OF_THE_SERVICE = (RateLimited, ModelUnavailable, ProtocolError)
 
 class RetryPolicy(Struct, frozen=True, kw_only=True):
     attempts: int = 3
-    """In all, the first included."""
+    """The number of attempts, the first included."""
     first_delay: float = 0.5
     longest_delay: float = 30.0
     """Seconds: what a delay may grow to, as it doubles."""

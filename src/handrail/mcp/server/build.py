@@ -126,7 +126,7 @@ def build_mcp_server(
 
 
 def _life(served: McpServerDefinition, announcer: ChangeAnnouncer, end: Callable[[], Awaitable[None]]) -> _Life:
-    """For as long as it serves, it hears of changes; then it ends what it began."""
+    """The life of the server: while it serves, it hears of changes; then it ends what it began."""
 
     def heard(uri: str | None) -> None:
         announcer.hear(None if uri else "resources", uri or "")

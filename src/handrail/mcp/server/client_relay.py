@@ -58,7 +58,7 @@ class _NobodyThere:
         raise ClientRefused(_NOT_FOUND, "no client is connected")
 
     async def tell_in(self, request: Any, method: str, params: dict[str, Any]) -> None:
-        """Nobody hears it."""
+        """Drops what nobody would hear."""
 
     ask = ask_in
     tell = tell_in
@@ -83,7 +83,7 @@ class McpClientRelay:
         self._telling: asyncio.Task[None] | None = None
 
     def attach(self, wire: RelayWire) -> None:
-        """From now on there may be clients."""
+        """Notes that there may be clients from now on."""
         self._wire = wire
 
     @contextmanager

@@ -57,7 +57,7 @@ class ClientRuns:
         """Calls that wait for a word which their client cannot be asked for."""
 
     def place(self, caller: McpCaller, owner: str, key: str | None, same: str, tools: str) -> Place:
-        """Where a call belongs; `same` names who asks for what, so that a call which waits is known again."""
+        """The run and id of a call; `same` names who asks for what, so that a call which waits is known again."""
         if key is not None:
             id = f"call_{digest([owner, key]).rpartition(':')[2][:32]}"
             run = self._keyed.get(id) or self._current(caller, owner, tools)
@@ -78,7 +78,7 @@ class ClientRuns:
         return self._now() if run is None else run.since
 
     def waits(self, same: str, place: Place) -> None:
-        """Nobody can be asked about this call now: who sends it again means this one."""
+        """Notes that nobody can be asked about this call now: whoever sends it again means this one."""
         self._waiting[same] = place
 
     def settled(self, same: str, place: Place) -> None:

@@ -20,9 +20,9 @@ class HttpLimits(Struct, frozen=True, kw_only=True):
     body: int = 4 * 1024 * 1024
     """Bytes of a request."""
     head_seconds: float = 10.0
-    """For a connection to say what it wants."""
+    """The time for a connection to send the head of a request."""
     body_seconds: float = 30.0
-    """For the rest of its request to arrive."""
+    """The time for the rest of a request to arrive."""
     connections: int = 256
     sessions: int = 1_000
     idle_seconds: float = 1_800.0

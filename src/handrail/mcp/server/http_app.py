@@ -119,7 +119,7 @@ def _at(path: str, app: App) -> App:
 
 
 def _guarded(app: App, doors: AccessRequirements, keys: AccessKeys, origins: Sequence[str], limits: HttpLimits) -> App:
-    """From the inside out: the body, the token, what pages may do, and the names."""
+    """The application inside its guards, from the inside out: the body, the token, what pages may do, and the names."""
     inner: Any = BodyLimitMiddleware(app, size=limits.body, seconds=limits.body_seconds)
     if keys:
         inner = _TokenMiddleware(cast(App, AuthContextMiddleware(inner)), keys)

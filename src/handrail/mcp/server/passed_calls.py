@@ -27,7 +27,7 @@ _OF_THE_WIRE = frozenset(
 )
 """Keys of `_meta` that are between a client and us."""
 _USUAL_LEVEL = "info"
-"""Of the messages that a client gets which did not say what it wants."""
+"""The level of messages for a client that did not say which level it wants."""
 _MOST_KEPT = 1_000
 _MOST_BYTES = 16 * 1024 * 1024
 

@@ -163,7 +163,7 @@ class PassedRequests:
             ask = {**ask, "cursor": cursor}
 
     async def _all(self, ctx: Request, server: ServerBehind, key: str, same: str) -> list[Any]:
-        """Every page of one server. One that fails does not hide the others."""
+        """Every page of one server. A server that fails does not hide the others."""
         found: list[Any] = []
         cursor: Any = None
         try:

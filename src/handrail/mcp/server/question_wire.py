@@ -37,7 +37,7 @@ from handrail.mcp.server.sendable import sendable_json, sendable_text
 
 EXTENSION = "io.modelcontextprotocol/tasks"
 LEVEL = "handrail-log-level"
-"""Where a connection of the handshake era keeps from which level on it wants messages."""
+"""The place where a connection of the handshake era keeps the level from which on it wants messages."""
 LEVELS: tuple[Level, ...] = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 _ANSWERS: Mapping[type, Any] = {
@@ -187,7 +187,7 @@ def client_for_call(
 
 
 def deferred_line_for(request: Request, responses: Mapping[str, Any]) -> DeferredQuestionLine | None:
-    """How questions of a call get to its client; None is to send them at once."""
+    """Gives the line for a call's questions to its client; None sends them at once."""
     return None if not is_modern(request) and request.session.can_send_request else DeferredQuestionLine(responses)
 
 

@@ -110,7 +110,7 @@ def subscribed_addresses(request: Request) -> set[str]:
 
 
 async def _listed(source: ResourceSource) -> Sequence[RemoteResource]:
-    """One source that fails does not hide the others."""
+    """The resources of all sources. A source that fails does not hide the others."""
     try:
         return await source.list()
     except (HandrailError, OSError) as error:

@@ -73,7 +73,7 @@ class StdioWire:
         self._lines = _InputLines(source)
 
     async def first_words(self) -> FirstWords:
-        """Who the client is, by the first thing that it says. It is answered all the same."""
+        """Reads who the client is from its first message, which is answered all the same."""
         self._first = (await self._lines.next(),)
         return _first_words(self._first[0] or b"")
 

@@ -49,7 +49,7 @@ _LONGEST_CHAIN = 32
 _MOST = 256
 """Counts beyond this are not unfolded into a grammar."""
 _BUDGET = 5_000
-"""How many subschemas a grammar may be made of, references unfolded where they must be."""
+"""The most subschemas of a grammar, with references unfolded where they must be."""
 
 
 class GrammarBuilder:
