@@ -29,7 +29,7 @@ class BusCall(LiveObject):
     name: str
     body: dict[str, Any]
     terms: CallTerms
-    """As the call came; its deadline is one for all who are asked."""
+    """The terms of the call as it came; its deadline is the same for all who are asked."""
     call_id: str
     """The caller's, or one that was drawn for it."""
     channel: FrameStream | None
@@ -39,7 +39,7 @@ class BusCall(LiveObject):
     trace_id: str = field(init=False)
     wanted: Version = (0, 0)
     provider: CapabilityProvider | None = None
-    """Who answered, or was to."""
+    """The provider that answered, or was to answer."""
     error: BusError | None = None
     """What the handler raised, with all that it said."""
     ended: ToolResult | None = None
@@ -57,7 +57,7 @@ class BusCall(LiveObject):
 
     @property
     def who(self) -> tuple[str, str, str] | None:
-        """Whose calls go to the same provider; None is that any provider will do."""
+        """The identity whose calls go to the same provider; None means that any provider will do."""
         session = self.terms.session_id
         return None if session is None else (self.terms.caller.id, session, self.name)
 

@@ -20,9 +20,9 @@ from handrail.node.bus.streams import CapabilityResponse
 MOST = 10_000
 """Answers that are kept."""
 BYTES = 64 * 1024 * 1024
-"""That they may take up together, as JSON."""
+"""The most bytes of remembered answers together, as JSON."""
 SECONDS = 600.0
-"""That each is kept."""
+"""The time that each answer is kept."""
 
 Key = tuple[str, str]
 """A principal, and the id that it gave."""
@@ -127,7 +127,7 @@ class AnsweredCalls:
 
 
 _LATER = ("capacity_exceeded", "rate_limited")
-"""Whoever is told so comes again."""
+"""The error for a call that is still under way: whoever gets it asks again."""
 _CANCELLED = BusError(
     "cancelled", "it was cancelled; what it had done by then may have taken effect", outcome="cancelled"
 )

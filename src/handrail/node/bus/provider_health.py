@@ -15,7 +15,7 @@ QUARANTINE = 60.0
 
 
 class ProviderHealth:
-    """Only failures of the provider count: what a caller did wrong says nothing about it."""
+    """The health of a provider. Only its own failures count, not mistakes of callers."""
 
     __slots__ = ("_answered", "_failed", "_times", "quarantined_until")
 

@@ -28,7 +28,7 @@ Send = Callable[[str, dict[str, Any]], Awaitable[None]]
 
 @dataclass(slots=True)
 class ChatConfirmation:
-    """One that was asked: exactly what it is about, and whoever waits for the answer."""
+    """A question that was asked: what exactly it is about, and who waits for the answer."""
 
     asked: Confirmation
     waits: asyncio.Future[Decision] | None = None

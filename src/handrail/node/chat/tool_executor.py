@@ -128,13 +128,13 @@ class ToolExecutor(ClosedOnExit):
 
     @classmethod
     def with_builtin(cls, bus: Bus, *names: str, **options: Any) -> Self:
-        """With the built-in tools of these names; without names, the seven that only look."""
+        """An executor with the built-in tools of these names; without names, with the seven that only read."""
         check_keyword_names("ToolExecutor", options, keyword_names(ToolExecutor))
         return cls(bus, builtin_tools(*names), **options)
 
     @classmethod
     def from_config(cls, bus: Bus, llm: ToolSettings, tools: Iterable[Any] = (), **options: Any) -> Self:
-        """As `config.llm` says, with its default set of built-in tools and `tools` besides."""
+        """An executor as `config.llm` describes it, with its default set of built-in tools, and `tools` besides."""
         check_keyword_names("ToolExecutor", options, keyword_names(ToolExecutor))
         chosen = [*builtin_tools(*llm.tools_default_set), *tools] if llm.tools_default_set else list(tools)
         return cls(

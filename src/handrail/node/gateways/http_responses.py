@@ -54,7 +54,7 @@ def endpoint(
 
 
 def model_list_body(wire: GatewayWire, names: Sequence[str], name: str | None = None) -> dict[str, Any]:
-    """All models that can be asked for, or the one of that name, in the form of either API.
+    """The models that can be asked for, or the one of that name, in the form of either API.
 
     Raises:
         BusError: There is none of that name.

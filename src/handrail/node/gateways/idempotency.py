@@ -25,7 +25,9 @@ from handrail.node.gateways.gateway import GatewayLimits
 from handrail.node.gateways.request_body import RequestIdentity
 
 Name = tuple[str, str, str | bytes, int]
-"""Whose it is, over which API, its key or what it asks, and which attempt it is; that of a key is -1."""
+"""The identity of a request: its owner, the API, the key or the content, and the number of the attempt; -1 for a
+key.
+"""
 _NOT_OURS = ("idempotent-replayed", "content-length")
 
 
@@ -51,7 +53,7 @@ class SharedAnswer:
         return self.pipe.reader() if isinstance(self.pipe, FrameTape) else self.pipe
 
     def stay(self) -> None:
-        """It need not be dropped any more."""
+        """Notes that the answer need not be dropped any more."""
         if self.dropping is not None:
             self.dropping.cancel()
             self.dropping = None
@@ -253,5 +255,5 @@ def _name(sent: RequestIdentity, back: int = 0) -> Name:
 
 
 def _was_left(answer: SharedAnswer) -> bool:
-    """Also if the connection is held open by something in between: its client is gone by its own word."""
+    """Marks the answer as left by its client, also if something in between holds the connection open."""
     return answer.waiting == 0 or (not answer.plan.asked.stream and answer.given_up(1.0))

@@ -34,9 +34,9 @@ class ResumedRun(Struct, frozen=True):
 
     conversation: Conversation
     asked: int
-    """So many of its messages are the client's own; the rest it has not sent."""
+    """The number of messages that are the client's own; the rest it has not sent."""
     told: int
-    """So many it has been answered with already, or are its own."""
+    """The number of messages that the client has already been sent, or that are its own."""
     requests: dict[str, str] = field(default_factory=dict)
     """What a person was asked, by the id of the call."""
 

@@ -45,7 +45,7 @@ SHORT = 2_048
 
 
 class AskAnotherWorker(Exception):
-    """Not here, and not begun: another worker may be asked."""
+    """The call was not begun here, so another worker may be asked."""
 
     def __init__(self, error: BusError) -> None:
         super().__init__(error.code)
@@ -60,7 +60,7 @@ class CallAuthenticator(Protocol):
     """`Authenticator`, or whatever else knows callers by how they sign."""
 
     def authenticate(self, fields: Mapping[str, str], body: bytes) -> Caller:
-        """Who sent this; the fields are those of an envelope, and may be empty.
+        """Returns the sender; the fields are those of an envelope, and may be empty.
 
         Raises:
             BusError: It is signed, and wrongly (`invalid_signature`).

@@ -173,7 +173,7 @@ class NatsDoor(ClosedOnExit):
     # ── what arrives ─────────────────────────────────────────────────────────────────────
 
     def _arrived(self, message: Msg) -> None:
-        """Only reads and hands on: what takes time is done elsewhere, or every other call would wait."""
+        """Reads and hands on only: anything slow is done elsewhere, since every other call would wait."""
         payload = self._assembler.feed(message.data)
         if payload is None:
             return

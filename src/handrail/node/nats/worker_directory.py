@@ -54,7 +54,7 @@ class KnownWorker(Struct, frozen=True, kw_only=True):
     revision: str
     seen: float
     offers: dict[str, tuple[Version, ...]]
-    """By name."""
+    """The offers by name."""
     facts: dict[tuple[str, Version], dict[str, str]]
 
     def best(self, name: str, wanted: Version) -> Version | None:
@@ -77,7 +77,7 @@ class WorkerDirectory:
         return self._clock()
 
     def workers(self) -> list[KnownWorker]:
-        """Those that were heard of lately."""
+        """The workers that were heard of lately."""
         since = self._clock() - self._link.pace.ttl
         return [each for each in self._known.values() if each.seen >= since]
 

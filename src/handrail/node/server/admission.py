@@ -136,7 +136,7 @@ async def _identify(server: NodeServer, caller: Caller, token: Secret | None) ->
 
 
 def _claimed(server: NodeServer, headers: Headers) -> tuple[Caller, Secret | None]:
-    """Who a request says that it is from, and its token; nothing of it is checked."""
+    """The sender that a request names, and its token; nothing of it is checked."""
     token = token_of(headers)
     sender = single_header(headers, f"{PREFIX}From")
     if sender and single_header(headers, f"{PREFIX}Signature") and server.check is not None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from handrail.node.server.envelope import CallEnvelope
 
 SECONDS = 300.0
-"""Less than the bus remembers answers: what is met here is answered from there."""
+"""The time that retries are recognised: less than the bus remembers answers, so that it can answer them."""
 MOST = 5_000
 
 
@@ -62,5 +62,5 @@ def unknown_call_error(outcome: Outcome = "in_doubt") -> BusError:
 
 
 def absent_capability_error(name: str) -> BusError:
-    """It is not offered here, or not any more; what another process did with it is not known."""
+    """The capability is not offered here, or not any more; what another process did with the call is not known."""
     return BusError("not_found", f"nobody here offers {name[:100]!r}, which was called before", outcome="in_doubt")

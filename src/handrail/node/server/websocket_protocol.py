@@ -16,7 +16,7 @@ from handrail.http.uvicorn_server import SlowReaderProtocol
 from handrail.node.server.admission import IDENTIFIED
 
 PARTS = 1_024
-"""That a message may come in; each costs more than the bytes that it holds."""
+"""The most parts of a message; each costs more than the bytes that it holds."""
 PROTOCOL, STRANGER, TOO_LARGE, LATER = 1002, 1008, 1009, 1013
 LINGER = 0.5
 """Seconds in which what a refused client still sends is read and dropped: who is cut off at once often does not see
@@ -27,7 +27,7 @@ class BoundedSocketProtocol(SlowReaderProtocol, WebSocketsSansIOProtocol):
     """A token is in a header or in the first message, and neither is for a log."""
 
     room: RequestMemory
-    """For the messages of all sockets that are being read."""
+    """The room for the messages of all sockets that are being read."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)

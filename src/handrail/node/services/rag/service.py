@@ -107,7 +107,9 @@ INGEST = CapabilityDescriptor(
 
 
 class RagService:
-    """Without a blob store only inline texts are taken in; without an embedder search is by words alone."""
+    """Serves documents that can be asked. Without a blob store it takes only inline texts; without an embedder it
+    searches by words alone.
+    """
 
     def __init__(
         self, index: DocumentIndex, *, blobs: BlobStore | None = None, limits: ReadLimits = ReadLimits()
