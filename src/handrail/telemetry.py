@@ -55,7 +55,7 @@ _PROVIDERS = {
     "openai_responses": "openai",
     None: "handrail",
 }
-"""Where the conventions have another name for a service; of any other, ours."""
+"""The conventions' names of services that they name differently; for any other service, ours is used."""
 _USAGE = {
     "input_tokens": "gen_ai.usage.input_tokens",
     "output_tokens": "gen_ai.usage.output_tokens",

@@ -30,7 +30,7 @@ class RlmRunOptions(TypedDict, total=False):
     """Queries of one batch that are answered at once."""
     depth: int
     max_depth: int
-    """How deep `rlm_query` may go; at 1 it is `llm_query`."""
+    """How deeply `rlm_query` may nest; at 1 it is `llm_query`."""
     max_iterations: int
     max_errors: int | None
     """Turns in a row whose code fails."""
@@ -93,5 +93,5 @@ class RlmSetup:
         return self.depth + 1 < self.max_depth
 
     def below(self, root: Model) -> RlmSetup:
-        """For a child."""
+        """The setup of a child run."""
         return replace(self, root=root, depth=self.depth + 1, custom=self.custom_sub)

@@ -27,7 +27,9 @@ _GIVE_UP = "the fixed program failed; give a model that can write code"
 
 
 def choose_root(model: Model, sub: Model | None, reads: int) -> Model:
-    """Who writes the code: the model, or the plan in its place if it is too small; `sub` is whom the code asks."""
+    """The model that writes the code: the given one, or the fixed plan if that is too small; `sub` is the model that
+    the code asks.
+    """
     if writes_code(model):
         return model
     return LineSearchRoot(reads=reads, is_bound=not writes_code(sub or model))

@@ -110,7 +110,7 @@ class WatchNotifier:
         return answered
 
     def _soon(self, event: Progress) -> None:
-        """From where nothing can be awaited."""
+        """Schedules a notice from code that cannot await."""
         if self.watch is not None:
             told = self.watch(event)
             if inspect.isawaitable(told):

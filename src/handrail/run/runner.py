@@ -179,7 +179,7 @@ class Runner:
             self._offering.equip(self._terms.executor, self._programs)
 
     def _offers_of(self, tools: RegisteredTools, speaker: TeamMember | None = None) -> OfferableTools:
-        """How the tools of a run are offered, to one of its agents. They may be others than those of the run before."""
+        """How the tools of a run are offered to one of its agents. They may be others than those of the run before."""
         if speaker is not None:
             found = self._team_offers.get(speaker.name)
             if found is None or found.of is not tools:

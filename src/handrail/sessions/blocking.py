@@ -184,7 +184,7 @@ class _End:
 
 
 async def _pump(events: AsyncGenerator[T, None], items: queue.SimpleQueue[T | _End]) -> None:
-    """In one task from first to last: what holds a timeout across a `yield` cannot change tasks."""
+    """Runs in one task from first to last: what holds a timeout across a `yield` cannot change tasks."""
     error: Exception | None = None
     try:
         async with aclosing(events):

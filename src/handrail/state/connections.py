@@ -146,7 +146,7 @@ class ConnectionPool:
 
     @contextmanager
     def connection(self) -> Iterator[psycopg.Connection]:
-        """One that nobody else uses meanwhile.
+        """A connection that nobody else uses until the block ends.
 
         Raises:
             StateUnavailable: None can be made, or all are in use for too long.
@@ -185,7 +185,7 @@ class ConnectionPool:
             connection.close()
 
     def close(self) -> None:
-        """Those in use are closed when they are given back."""
+        """Closes the connections; those in use are closed when they are given back."""
         with self._lock:
             self._closed = True
         self.forget_idle()

@@ -69,11 +69,11 @@ class SqliteDatabase:
         return await self._in_thread("BEGIN", work)
 
     async def write(self, work: Work[T], *, alone: bool = True) -> T:
-        """No other process writes between what the work reads and what it writes; in a file that is always so."""
+        """Writes in a transaction. No other process writes between what the work reads and what it writes."""
         return await self._in_thread("BEGIN IMMEDIATE", work)
 
     def read_now(self, work: Work[T]) -> T:
-        """As `read`, at once: it waits for nobody who writes."""
+        """Reads at once, without waiting for a writer."""
         if self._path is None:
             return self._transact(self._writing, self._connection, "BEGIN", work)
         with self._reading:

@@ -28,7 +28,7 @@ from handrail.testing.cassette_entries import OutputParts, Plain, ReplyParts, re
 
 VERSION = 1
 _AGAIN = "#"
-"""Between the name of a tool and the number of its form."""
+"""Separates the name of a tool from the number of its form."""
 
 
 def write_cassette(path: Path, entries: Sequence[Plain]) -> None:

@@ -81,7 +81,7 @@ class Ensemble:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """Those that may be offered now: none while the group is disabled or closed."""
+        """The tools that may be offered now: none while the group is disabled or closed."""
         if not self.enabled or self.state == "closed":
             return ()
         return tuple(tool for tool in self._tools.values() if tool.name not in self._disabled)

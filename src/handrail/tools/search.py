@@ -26,7 +26,7 @@ _K, _B = 1.2, 0.6
 _EXACT, _NEAR = 12.0, 6.0
 """Added where the query is the name or holds it, and, in part, where the query is nearly the name."""
 _NEARLY = 0.6
-"""From this likeness on two names are nearly the same."""
+"""The likeness from which on two names are nearly the same."""
 _ALIKE, _RELATED = 0.7, 0.45
 """What a word counts for that is spelt nearly like one of the query, and one that means about the same."""
 _SPELT = 12
@@ -219,7 +219,7 @@ def _said(schema: Mapping[str, Any]) -> str:
 
 
 def _thirds(text: str) -> frozenset[str]:
-    """Every three letters that stand together, the ends marked."""
+    """Every three letters in a row, with the ends marked."""
     marked = f" {text} "
     return frozenset(marked[at : at + 3] for at in range(len(marked) - 2))
 

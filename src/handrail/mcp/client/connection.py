@@ -31,7 +31,7 @@ LONGEST_DELAY = 60.0
 STEADY = 10.0
 """Seconds after which a connection that breaks was a good one."""
 _MOST_BREAKS = 4
-"""The most breaks in a row. A server that can be reached every time is not one to keep away from."""
+"""The most breaks that count for the delay. A server that can be reached every time is not one to keep away from."""
 
 
 class ReconnectBackoff:

@@ -48,4 +48,4 @@ BEGUN = "begun"
 REFUSALS: dict[str, type[ToolError]] = {
     kind.outcome: kind for kind in (Forbidden, Denied, TimedOut, Cancelled, InDoubt, LimitReached)
 }
-"""The code of a call, by its outcome, for whoever runs it as a tool, if it did not just fail."""
+"""The error, by its outcome, that a refused call raises in whoever runs it as a tool."""

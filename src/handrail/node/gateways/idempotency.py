@@ -255,5 +255,5 @@ def _name(sent: RequestIdentity, back: int = 0) -> Name:
 
 
 def _was_left(answer: SharedAnswer) -> bool:
-    """Marks the answer as left by its client, also if something in between holds the connection open."""
+    """Whether the client of an answer is gone, by its own request if something in between holds the connection open."""
     return answer.waiting == 0 or (not answer.plan.asked.stream and answer.given_up(1.0))

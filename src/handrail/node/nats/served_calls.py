@@ -63,7 +63,7 @@ class ServedCall:
     """Bytes that are kept to be sent again."""
     gone_since: float | None = None
     gone: set[str] = field(default_factory=set)
-    """The refs of callers that the server reported as gone since the last heartbeat."""
+    """The refs of those that no longer listen, as the server reported since the last heartbeat."""
     _window: int = field(init=False)
     _used: int = 0
     _bounded: bool = True

@@ -208,7 +208,7 @@ class HeldContext(ClosedOnExit):
     prelude: str = ""
     """Python to run in the REPL before the first cell; empty if nothing is held outside."""
     description: str
-    """For the model: what it is, how much, and how to read it."""
+    """The context in words for the model: what it is, how large, and how to read it."""
     digest: str
     """The same when a run is taken up again over the same context."""
     library: TextLibrary | None = None

@@ -167,7 +167,7 @@ class TextLibrary:
             return await run_scan(asked, self._for_scan(names), self._seconds)
 
     async def _prepare(self, name: str, among_others: bool) -> None:
-        """One of many that cannot be read is passed over."""
+        """Prepares the texts. One of many that cannot be read is skipped."""
         try:
             async with self._one:
                 await self._plain(name)
@@ -179,7 +179,7 @@ class TextLibrary:
         return [name for name in self._stored if pattern == "*" or fnmatchcase(name, pattern)]
 
     def _for_scan(self, names: list[str]) -> Iterator[dict[str, Any]]:
-        """Where the searcher finds them."""
+        """The place where the searching process finds a text."""
         for name in names:
             stored = self._converted.get(name, self._stored[name])
             if stored.form == "utf-8":

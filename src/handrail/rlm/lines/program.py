@@ -31,7 +31,7 @@ def program(search: dict[str, Any], variable: str) -> str:
 
 
 _MODULES = ("terms", "tally", "wording", "find", "answer")
-"""In this order: each uses only those before it."""
+"""The modules in the order in which they depend on each other."""
 
 
 @cache

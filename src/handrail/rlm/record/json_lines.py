@@ -15,9 +15,9 @@ from handrail.core.redact import MASK, Secret, redact_text
 
 LINE_BYTES = 4 * 2**20
 TEXT_CHARS = 100_000
-"""Of one text, before the line is looked at as a whole."""
+"""The most characters of one text, before the line is looked at as a whole."""
 ITEMS = 10_000
-"""Of one list or object, likewise."""
+"""The most items of one list or object, before the line is looked at as a whole."""
 _LEAST = 16
 _AROUND = 4_096
 """Characters beyond a cut that are looked at for secrets: half of one is still one."""

@@ -89,7 +89,7 @@ class ReplTool:
         return {"output": ran.to_dict()}
 
     async def _tried(self, asked: ReplArguments, bridge: ReplBridge, run: str) -> ReplResult | None:
-        """None if the interpreter ended under it."""
+        """The result of the code; None if the interpreter ended while it ran."""
         try:
             ran = await self._run(asked, bridge, run)
         except InterpreterLost:
@@ -117,7 +117,7 @@ class ReplTool:
     async def _blocks(
         self, codes: tuple[str, ...], bridge: ReplBridge, run: str
     ) -> tuple[list[ReplBlock], dict[str, str]]:
-        """Each block until one fails or answers, and what the last has answered."""
+        """Runs each block until one fails or answers; returns the last answer."""
         blocks: list[ReplBlock] = []
         seen: dict[str, str] = {}
         for number, code in enumerate(codes, 1):
@@ -193,7 +193,7 @@ def _cut(asked: ReplArguments) -> list[str]:
 
 
 def check_setup(run: str, result: ToolResult) -> None:
-    """Of the call that makes the REPL ready.
+    """Checks the call that makes the REPL ready.
 
     Raises:
         UsageError: It could not, for a reason that is the user's to mend.

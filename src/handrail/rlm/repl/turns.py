@@ -36,7 +36,7 @@ class ReplArguments(Struct, frozen=True, omit_defaults=True, kw_only=True):
     cut: bool = False
     unclosed: bool = False
     contexts: tuple[str, ...] = ()
-    """Only of the call that makes the REPL ready: the digests of what it is given."""
+    """The digests of the contexts, only in the call that makes the REPL ready."""
 
     @classmethod
     def of(cls, written: ParsedReply) -> ReplArguments:
@@ -83,7 +83,7 @@ class ReplQuery(Struct, frozen=True, omit_defaults=True, kw_only=True):
         )
 
     def completion(self) -> RLMChatCompletion:
-        """As it stands in a trajectory."""
+        """The completion as it stands in a trajectory."""
         usage = Usage(input_tokens=self.input_tokens, output_tokens=self.output_tokens, cost=self.cost)
         return RLMChatCompletion(
             root_model=self.model,
@@ -154,7 +154,7 @@ class ReplResult(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 def _plain(value: Struct) -> dict[str, Any]:
-    """As JSON has it, so that what is said now is equal to what is on record."""
+    """The value as JSON has it, so that what is said now is equal to what is on record."""
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))
     return plain
 

@@ -29,7 +29,7 @@ History = Callable[[str], Iterable[Recorded]]
 
 
 def from_journal(history: History, run: str, proof: ReportProof | None = None) -> ReportRun:
-    """Of a run whose words were erased, what is left of it.
+    """The tree of a run; of one whose words were erased, what is left of it.
 
     Raises:
         JournalError: The journal cannot be read.

@@ -47,7 +47,7 @@ def python_files() -> Iterator[Path]:
 
 
 def mounts(readable: Iterable[Path], disk_bytes: int) -> list[str]:
-    """As bubblewrap's arguments, in the order in which they are to be made."""
+    """The mounts as arguments of bubblewrap, in the order in which they are to be made."""
     made = [*_read_only(Path(path) for path in (*LIBRARIES, *PUBLIC))]
     for device in DEVICES:
         made += ["--dev-bind", device, device]
@@ -73,13 +73,13 @@ def _read_only(paths: Iterable[Path]) -> Iterator[str]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JailLimits:
     memory_bytes: int = 576 * 2**20
-    """Of address space: what is mapped counts, used or not. The interpreter itself takes some 30 MB of it."""
+    """The most address space: what is mapped counts, used or not. The interpreter itself takes some 30 MB of it."""
     cpu_seconds: int | None = None
-    """Of processor time over its whole life; then it is killed."""
+    """The most processor time over its whole life; then it is killed."""
     disk_bytes: int = 64 * 2**20
-    """Of everything in its /tmp, which lies in memory."""
+    """The most bytes in its /tmp, which lies in memory."""
     file_bytes: int = 64 * 2**20
-    """Of one file."""
+    """The most bytes of one file."""
     open_files: int = 256
     processes: int = 64
     """Threads among them. It is set by `inside.lock`, since from outside it would count all of its user's processes;

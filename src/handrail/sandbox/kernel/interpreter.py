@@ -192,7 +192,7 @@ class Interpreter:
         return messages.answer(*number, answer)
 
     async def _wind_down(self, turn: RunningCell) -> None:
-        """Whoever waited for the cell does not any more: end it, and keep the variables if it can be interrupted."""
+        """Ends a cell that nobody waits for any more, and keeps the variables if it can be interrupted."""
         turn.end("cancelled")
         told = b""
         if turn.unanswered is not None:

@@ -169,7 +169,9 @@ class KernelSandbox:
         return Interpreter(start_interpreter(self._limits, self._jail), self._limits, self._grace)
 
     def _fill(self) -> None:
-        """Whoever takes one finds out why there is none: it is not a reason to refuse what there is."""
+        """Starts spare interpreters. An error is left to whoever takes one: it is no reason to refuse those there
+        are.
+        """
         with suppress(SandboxUnavailable):
             while len(self._spare) < self._warm and not self._is_closed:
                 self._spare.append(self._start())

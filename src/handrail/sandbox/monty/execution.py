@@ -41,9 +41,9 @@ class MontyOutcome:
 
     ending: Ending
     why: str = ""
-    """Of a limit of ours."""
+    """Why a limit of ours ended the code."""
     fault: MontyFailure | None = None
-    """Of Monty."""
+    """What went wrong in Monty."""
     value: Any = None
 
 
@@ -174,7 +174,7 @@ class MontyWorkerBroken(Exception):
 
 
 def _raised(kind: str, message: str) -> ExternalExceptionData:
-    """As the builtin exception of that name, or the nearest one above it that Monty has."""
+    """The builtin exception of that name, or the nearest base of it that Monty has."""
     found = getattr(builtins, kind, None)
     said = without_surrogates(message)
     if isinstance(found, type) and issubclass(found, Exception):
@@ -184,7 +184,7 @@ def _raised(kind: str, message: str) -> ExternalExceptionData:
 
 
 FLOOD = 10
-"""So many times the limit ends a cell."""
+"""A cell is ended once it has printed so many times its limit."""
 
 
 class MontyOutput:
@@ -222,4 +222,4 @@ class MontyOutput:
 
 
 def ignore_output() -> None:
-    """Nobody is to be told."""
+    """Reports to nobody."""

@@ -34,7 +34,7 @@ KEPT_BYTES = 16 * 2**20
 
 _WITHOUT_VARIABLES = 2**20
 _COPIES = 4
-"""Of the variables, while they are written out. A worker that has no room for them ends."""
+"""How many times their size the variables take while they are written out. A worker that has no room for them ends."""
 
 _LOST = "the interpreter and its variables were lost before this cell, and nothing of it has run"
 
@@ -199,7 +199,7 @@ class MontyRepl:
             self._saved = None
 
     async def dump(self) -> bytes | None:
-        """None if there are too many variables: to write them out takes several times their memory."""
+        """The variables; None if they are too many: writing them out takes several times their memory."""
         with self._turn():
             session = await self._ready()
             if self._saved is None and self._size() <= self._limits.memory_bytes // _COPIES:
@@ -274,7 +274,7 @@ class MontyRepl:
             self._saved = await self._state(session)
 
     async def _settled(self) -> None:
-        """Until what was begun after the last cell is done."""
+        """Waits until what was begun after the last cell is done."""
         if self._saving is not None and self._saving is not asyncio.current_task():
             await asyncio.wait({self._saving})
             self._saving = None

@@ -121,12 +121,12 @@ class MontySandbox(ClosedOnExit):
 
 
 _open: set[ref[MontySandbox]] = set()
-"""Those that were started and not closed, be they still there or not."""
+"""The interpreters that were started and not closed, whether they still live or not."""
 
 
 @atexit.register
 def _close_what_is_open() -> None:
-    """For a program that ends without it: the threads of Monty must be at rest before Python is taken apart."""
+    """Closes interpreters at the end of a program: the threads of Monty must be at rest before Python is torn down."""
     if not _open:
         return
 

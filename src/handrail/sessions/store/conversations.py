@@ -60,7 +60,7 @@ class ConversationMatch(Struct, frozen=True):
     id: str
     title: str
     index: int
-    """Of the message; -1 is the title."""
+    """The number of the message; -1 is the title."""
     excerpt: str
 
 
@@ -111,7 +111,7 @@ class ConversationStore:
             return self._about(id)
 
     def fork(self, id: str, *, upto: int | None = None) -> str:
-        """Another conversation that begins as this one does; its long contents are not copied."""
+        """Makes another conversation that begins as this one does; its long contents are not copied."""
         with self._locked():
             about = self._about(id)
             messages = self._known(id, about).messages[:upto]
@@ -120,7 +120,7 @@ class ConversationStore:
         return forked
 
     def list(self) -> tuple[ConversationMetadata, ...]:
-        """All of them, the last saved first; also one that is damaged, with its `problem`."""
+        """All conversations, the last saved first; a damaged one is listed with its `problem`."""
         with self._locked(fcntl.LOCK_SH):
             return self._all()
 
@@ -175,7 +175,7 @@ class ConversationStore:
         return about, tuple(_referred(lines))
 
     def _places(self, id: str, needle: str) -> tuple[tuple[int, str], ...]:
-        """In one conversation. A search does not end at what is damaged, or was deleted meanwhile."""
+        """The places in one conversation. A search does not end at what is damaged, or was deleted meanwhile."""
         try:
             with self._locked(fcntl.LOCK_SH):
                 lines = self._lines(id, self._about(id))
@@ -194,7 +194,7 @@ class ConversationStore:
 
     @contextmanager
     def unchanging(self) -> Iterator[None]:
-        """Nobody saves in this folder until the block ends."""
+        """Holds the lock of the folder, so that nobody saves in it until the block ends."""
         with self._locked(fcntl.LOCK_SH):
             yield
 

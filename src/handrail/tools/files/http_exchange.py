@@ -105,7 +105,7 @@ async def _refused(answer: HttpAnswer, request: HttpToolRequest) -> ToolError:
 
 
 async def _beginning(answer: HttpAnswer, size: int) -> bytes:
-    """As much of the body as comes: the status has said what became of the request."""
+    """The part of the body that arrives: the status has said what became of the request."""
     body = bytearray()
     with suppress(OSError, BadHttpAnswer):
         while len(body) < size and (chunk := await answer.read()):

@@ -131,7 +131,7 @@ def _named_tuple_fields(cls: Any, hints: Mapping[str, Any]) -> Iterator[RecordFi
 
 
 def _dataclass_fields(cls: Any, hints: Mapping[str, Any]) -> Iterator[RecordField]:
-    """Those that `__init__` takes, `InitVar`s included."""
+    """The fields that `__init__` takes, `InitVar`s included."""
     for name, parameter in inspect.signature(cls).parameters.items():
         known = cls.__dataclass_fields__.get(name)
         if known is None or parameter.kind is parameter.POSITIONAL_ONLY:

@@ -36,7 +36,7 @@ class ScalarNode:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceNode:
-    """One of a few values: each as it stands in JSON, and as Python has it."""
+    """One of a few values, each as it stands in JSON and as Python has it."""
 
     members: tuple[tuple[Any, Any], ...]
     enum: type[Enum] | None = None
