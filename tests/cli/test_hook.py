@@ -25,8 +25,8 @@ from handrail.config.powers import powers_of
 from handrail.core.calls import ToolResult
 from handrail.core.errors import JournalError
 from handrail.core.events import ConfirmationAnswered
-from handrail.journal.answering import answer, settle
 from handrail.journal.auditing import audit
+from handrail.journal.person_answers import answer, settle
 from handrail.journal.reader import JournalReader
 from tests.cli.journal_fixtures import run
 from tests.examples import examples

@@ -12,8 +12,8 @@ from handrail.core.calls import ToolResult
 from handrail.core.errors import JournalError, UsageError
 from handrail.core.events import CallAmended, CallSettled, Recorded
 from handrail.core.messages import ResultMessage
-from handrail.journal.answering import settle
 from handrail.journal.journal import SqliteJournal
+from handrail.journal.person_answers import settle
 from handrail.journal.reader import history
 from handrail.run.history import conversation_of
 from handrail.testing.model import ScriptedModel, call, text

@@ -17,7 +17,7 @@ from handrail.core.context import RepeatingCaller
 from handrail.errors import InDoubt, InvalidDefinition
 from handrail.execute.policy import Policy
 from handrail.journal import JournalReader, SqliteJournal, answer
-from handrail.journal.answering import settle
+from handrail.journal.person_answers import settle
 from handrail.journal.reader import erase
 from handrail.testing import FixedClock
 from tests.polling import until, until_still

@@ -20,7 +20,7 @@ from handrail.core.ports import Clock
 from handrail.desk.feed import DeskNews
 from handrail.desk.questions import Decision, PendingQuestions
 from handrail.desk.values import DeskQuestion
-from handrail.journal.answering import answer
+from handrail.journal.person_answers import answer
 from handrail.journal.places import JournalPlace
 from handrail.journal.reader import JournalReader
 from handrail.journal.waiting_questions import WaitingQuestion, find_waiting

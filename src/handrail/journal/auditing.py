@@ -25,12 +25,12 @@ from handrail.core.ids import run_and_above
 from handrail.journal.audit_checks import AuditWalk, ProofProblem
 from handrail.journal.bundle import BundleEntry, write_bundle
 from handrail.journal.entry import body_digest, leaf_position
+from handrail.journal.entry_proofs import EntryProofs
 from handrail.journal.in_memory import InMemoryJournal
 from handrail.journal.keys import Signer, Verifier
 from handrail.journal.merkle import leaf_hash
 from handrail.journal.note import open_note, sign
 from handrail.journal.places import JournalPlace
-from handrail.journal.proven import ProvenTree
 from handrail.journal.reader import JournalReader, JournalRow
 from handrail.journal.verifier import BELOW, included, run_extension
 
@@ -175,7 +175,7 @@ def prove(path: AnyJournal, call_id: str, *, run: str | None = None, signer: Sig
         BrokenProof: The journal was changed.
     """
     with _opened(path) as reader:
-        tree = ProvenTree(reader, Verifier.parse(reader.verifier_key))
+        tree = EntryProofs(reader, Verifier.parse(reader.verifier_key))
         found = [each for each in reader.entries_of_call(call_id, run) if each.type.startswith("call.")]
         answers = [entry for entry in found if _is_answer(entry)]
         if not found:
@@ -221,7 +221,7 @@ def export_run(path: AnyJournal, run: str, folder: str | Path, *, signer: Signer
     """
     with _opened(path) as reader:
         signer = signer or reader.signer()
-        tree = ProvenTree(reader, Verifier.parse(reader.verifier_key))
+        tree = EntryProofs(reader, Verifier.parse(reader.verifier_key))
         names = [each for each in reader.runs_named(run) if run in run_and_above(each)]
         if run not in names:
             raise JournalError(f"the journal {str(reader.path)!r} has no run {run!r}")

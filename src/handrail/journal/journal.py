@@ -36,7 +36,7 @@ from msgspec.structs import replace
 from handrail.core.errors import JournalError, LeaseHeld, LeaseLost, describe_exception
 from handrail.core.events import CallIntended, ConfirmationAnswered, ConfirmationRequested, Recorded
 from handrail.core.ports import Clock, EffectMark, Lease, SystemClock
-from handrail.journal import put_off, reader
+from handrail.journal import deferred_entries, reader
 from handrail.journal.database import JournalBusy
 from handrail.journal.entry import (
     SALT_SIZE,
@@ -146,7 +146,7 @@ class BatchedJournal:
         self._unsigned_because: JournalError | None = None
         self._thread = threading.Thread(target=self._work, name=f"journal {self.path.name}", daemon=True)
         self._thread.start()
-        put_off.register(self.path, self)
+        deferred_entries.register(self.path, self)
 
     async def __aenter__(self) -> Self:
         return self
@@ -402,7 +402,7 @@ class BatchedJournal:
     def close(self) -> None:
         """The same for who has no event loop: it blocks until the end is signed."""
         self._closing = True
-        put_off.unregister(self.path, self)
+        deferred_entries.unregister(self.path, self)
         self._signals.put(None)
         self._thread.join()
         failure, self._unsigned_because = self._unsigned_because, None

@@ -29,7 +29,7 @@ from handrail.mcp.client.failures import ATTEMPT, TransportFault, clean_server_t
 from handrail.mcp.client.inbox import InboxWatchedStream, McpInbox
 from handrail.mcp.client.sse import BoundedEventStream
 from handrail.mcp.client.wire import UnreadableLine, mend_message, too_long, too_many_values
-from handrail.mcp.private_sdk import TransportStreams, names_a_session
+from handrail.mcp.sdk_internals import TransportStreams, names_a_session
 from handrail.mcp.values import HttpEndpoint, McpBounds
 
 logger = logging.getLogger(__name__)

@@ -27,7 +27,7 @@ from mcp_types import (
 from handrail.core.ports import Clock
 from handrail.mcp.client.failures import TransportFault
 from handrail.mcp.client.wire import remove_malformed_tools, substitute_answer, too_many_items
-from handrail.mcp.private_sdk import ReadStream, is_broken_stream, is_unreadable_answer
+from handrail.mcp.sdk_internals import ReadStream, is_broken_stream, is_unreadable_answer
 
 Item = SessionMessage | Exception
 

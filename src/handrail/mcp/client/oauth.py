@@ -38,7 +38,7 @@ from handrail.core.timeouts import time_limit
 from handrail.mcp.client.sign_in import SignIn, StoredSignIn, TokenFile
 from handrail.mcp.client.sign_in_addresses import SignInAddresses, on_this_machine
 from handrail.mcp.client.sign_in_redirect import free_port, listen_for_redirect, redirect_address
-from handrail.mcp.private_sdk import OpenOAuthProvider
+from handrail.mcp.sdk_internals import OpenOAuthProvider
 from handrail.mcp.values import HttpEndpoint, OAuth
 
 __all__ = ["SignIn", "oauth_for"]

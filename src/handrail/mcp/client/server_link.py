@@ -37,7 +37,7 @@ from handrail.mcp.client.oauth import oauth_for
 from handrail.mcp.client.stdio_transport import StdioTransport
 from handrail.mcp.client.tasks import TaskPollingPace, TasksClientExtension
 from handrail.mcp.client.tool_listing import MOST_WORDS
-from handrail.mcp.private_sdk import Transport, leave_results_to_us
+from handrail.mcp.sdk_internals import Transport, leave_results_to_us
 from handrail.mcp.values import Endpoint, HttpEndpoint, McpLinkTerms, ServerFacts, StdioEndpoint
 
 logger = logging.getLogger(__name__)

@@ -24,7 +24,7 @@ from mcp.server.subscriptions import (
 )
 
 from handrail.core.timeouts import time_limit
-from handrail.mcp.private_sdk import connection_of
+from handrail.mcp.sdk_internals import connection_of
 from handrail.mcp.server.caller import Request, is_modern
 from handrail.mcp.server.definition import Listed
 

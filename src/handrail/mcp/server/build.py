@@ -19,7 +19,7 @@ from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 from pydantic import ValidationError
 
 from handrail.core.ids import NewId, new_id
-from handrail.mcp.private_sdk import connection_of
+from handrail.mcp.sdk_internals import connection_of
 from handrail.mcp.server.announcer import ChangeAnnouncer
 from handrail.mcp.server.call_rounds import BUG
 from handrail.mcp.server.caller import Request, is_modern

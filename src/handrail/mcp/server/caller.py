@@ -9,7 +9,7 @@ from mcp.server.context import ServerRequestContext
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from handrail.core.context import Context, Principal
-from handrail.mcp.private_sdk import connection_of
+from handrail.mcp.sdk_internals import connection_of
 from handrail.mcp.server.definition import McpCaller, McpServerDefinition
 
 Request = ServerRequestContext[Any, Any]

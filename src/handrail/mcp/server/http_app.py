@@ -41,7 +41,7 @@ from handrail.http.request_guard import (
     refuse_unread_request,
 )
 from handrail.http.uvicorn_server import UvicornServer, sigterm_watch, stop_uvicorn, uvicorn_config
-from handrail.mcp.private_sdk import before_each_session
+from handrail.mcp.sdk_internals import before_each_session
 from handrail.mcp.server.build import build_mcp_server
 from handrail.mcp.server.calls_in_progress import CallsInProgress
 from handrail.mcp.server.definition import McpServerDefinition

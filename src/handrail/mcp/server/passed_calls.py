@@ -10,7 +10,7 @@ from mcp_types.methods import CACHEABLE_METHODS
 
 from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.calls import ToolResult
-from handrail.mcp.private_sdk import connection_of
+from handrail.mcp.sdk_internals import connection_of
 from handrail.mcp.server.caller import Request, is_modern
 from handrail.mcp.server.calls_in_progress import CallInProgress
 from handrail.mcp.server.question_wire import LEVEL, wants_log_level

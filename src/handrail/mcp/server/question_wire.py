@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from handrail.core.errors import ToolError
 from handrail.core.tasks import unwrap_exception_group
 from handrail.mcp.client.server_questions import ClientRefused
-from handrail.mcp.private_sdk import connection_of
+from handrail.mcp.sdk_internals import connection_of
 from handrail.mcp.server.caller import Request, asks_by_form, is_modern
 from handrail.mcp.server.calls_in_progress import CallInProgress
 from handrail.mcp.server.client_questions import (

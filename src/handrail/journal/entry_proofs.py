@@ -19,7 +19,7 @@ from handrail.journal.reader import JournalReader, JournalRow
 from handrail.journal.verifier import included
 
 
-class ProvenTree:
+class EntryProofs:
     """The tree of a journal as it stands, under a root that follows from the last signature.
 
     `before` is what was found earlier: entries that were taken in then are not looked at again.
@@ -28,7 +28,7 @@ class ProvenTree:
         BrokenProof: The last checkpoint, or an entry behind it, was changed.
     """
 
-    def __init__(self, reader: JournalReader, verifier: Verifier, before: ProvenTree | None = None) -> None:
+    def __init__(self, reader: JournalReader, verifier: Verifier, before: EntryProofs | None = None) -> None:
         self._tree = reader.tree()
         self._origin = reader.origin
         self.signed: tuple[int, str] | None = None
