@@ -200,7 +200,7 @@ class Approvals:
         return was
 
     def _put(self, config: Path, server: str, change: Callable[[ServerApproval | None], ServerApproval | None]) -> None:
-        """Exchange the word on a server for what is made of it, with nobody else writing meanwhile."""
+        """Exchange the approval of a server for what is made of it, with nobody else writing meanwhile."""
         key = config_key(config)
 
         def edit(book: ApprovalsContent) -> ApprovalsContent:

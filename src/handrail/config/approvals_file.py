@@ -19,7 +19,7 @@ FILE = "approvals.json"
 
 
 class ServerApproval(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A person's word on one server."""
+    """A person's decision on one server."""
 
     binds: str
     """What it is good for: the digest of the command, or of the address."""

@@ -1,4 +1,4 @@
-"""Every setting that a file can have, by table: the kinds that the readers read by, and what holds without a word.
+"""Every setting that a file can have, by table: the kinds that the readers read by, and the defaults.
 
 A key that a reader learns is here by itself. A form is made from this; `ANY` stands for the names that people give.
 """

@@ -142,7 +142,7 @@ class ConfirmationRequested(Struct, frozen=True, tag="confirmation.requested", k
     def answered(
         self, decision: Literal["allow", "deny"], *, at: int, by: str, reason: str = ""
     ) -> ConfirmationAnswered:
-        """A person's word on it."""
+        """A person's decision on it."""
         return ConfirmationAnswered(
             run=self.run,
             at=at,

@@ -1,4 +1,4 @@
-"""What each outcome is called elsewhere: one row for each, so that no door has a word of its own for an error.
+"""What each outcome is called elsewhere: one row for each, so that no door has a code of its own for an error.
 
 nrv         the code of its `ToolError`
 hearthnet   the wire code, over HTTP, SSE, WebSocket and the bus

@@ -1,6 +1,6 @@
 """Run a command that fetches something: show its progress, and give up when it says nothing for too long.
 
-A set-up step that reaches for a registry nobody answers at waits for ever without a word. Here the limit is one of
+A set-up step that reaches for a registry nobody answers at waits for ever without a message. Here the limit is one of
 silence, not of total time: a slow download goes on as long as something arrives. Uses only the standard library, for
 it also runs before anything is installed (`scripts/run_watched.py`).
 """

@@ -345,7 +345,7 @@ class Desk:
 
     @property
     def questions(self) -> tuple[DeskQuestion, ...]:
-        """What waits for a word now, in all conversations and tools that are tried."""
+        """What waits for a decision now, in all conversations and tools that are tried."""
         return self.asking.questions
 
     @property
@@ -354,7 +354,7 @@ class Desk:
         return self._elsewhere.shown
 
     async def all_questions(self) -> tuple[DeskQuestion, ...]:
-        """What waits for a word now: `questions`, and what other programs ask in the same journal."""
+        """What waits for a decision now: `questions`, and what other programs ask in the same journal."""
         await self._elsewhere.look()
         return (*self.questions, *self.asked_elsewhere)
 
@@ -367,7 +367,7 @@ class Desk:
         reason: str = "",
         rule: str | None = None,
     ) -> None:
-        """A person's word, also on what another program asks in the same journal; that can be allowed or denied only
+        """Take a decision, also on what another program asks in the same journal; that can be allowed or denied only
         (see `all_questions`). `always` also sets the rule, one of those that the question offered. Arguments of `edit`
         are checked first: what does not fit is refused with the reasons, and the question stays open. They are a
         value, or the text that a person made of `written`.

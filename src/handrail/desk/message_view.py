@@ -236,7 +236,7 @@ def indented_answer(result: ToolResult) -> str:
 
 
 def shorten_texts(value: Any) -> Any:
-    """A JSON value whose long texts are cut, with a word on how long they are."""
+    """A JSON value whose long texts are cut, with a note on how long they are."""
     match value:
         case str() if len(value) > CLIP:
             return f"{value[:CLIP]} … ({len(value)} characters)"

@@ -1,4 +1,4 @@
-"""Questions to the person at the desk: what waits for a word, and the word that is given.
+"""Questions to the person at the desk: what waits for a decision, and the decision.
 
 It is the approver of an app, made before the app is. It answers only for runs that
 the desk has open, a turn of a conversation or a tool that is tried; every other run
@@ -184,7 +184,7 @@ class PendingQuestions:
             self._claimed.discard(request)
 
     def answer(self, request: str, word: Word, decision: Decision) -> None:
-        """Let the call go on with a person's word.
+        """Let the call go on with a person's decision.
 
         Raises:
             UsageError: Somebody was quicker.

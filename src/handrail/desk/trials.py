@@ -140,7 +140,8 @@ class ToolTrial:
         with self._asking.attend(self.run, self.run, self._heard, f"trying {self._asks.name}"):
             result = await app.executor.invoke(self._asks, Context(run=self.run), self._emit)
         if self.call.stage != "done":
-            await self._emit(_settled(self.run, app.executor.runs.now(), result))  # what waits for a word has no entry
+            # What waits for a decision has no entry.
+            await self._emit(_settled(self.run, app.executor.runs.now(), result))
 
     async def _end(self) -> None:
         await asyncio.wait({self._work})

@@ -14,7 +14,7 @@ from handrail.core.errors import Outcome
 from handrail.core.footnotes import FootnoteMark, FootnoteSource
 
 State = Literal["idle", "working", "waiting", "failed"]
-"""`waiting`: for a person's word. `failed`: the last turn came to nothing, or a tool in it failed."""
+"""`waiting`: for a person's decision. `failed`: the last turn came to nothing, or a tool in it failed."""
 
 
 # ── a conversation ───────────────────────────────────────────────────────────────────
@@ -125,7 +125,7 @@ class RuleOffer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class DeskQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something waits for a person's word. This is exactly what will run."""
+    """Something waits for a person's decision. This is exactly what will run."""
 
     request: str
     conversation: str

@@ -86,7 +86,7 @@ class WaitingQuestions:
                 await cancel_and_wait(watching)
 
     async def decide(self, request: str, decision: Decision, reason: str = "") -> None:
-        """Write a person's word on one of them to the journal. `later` leaves it as it is.
+        """Write a person's decision on one of them to the journal. `later` leaves it as it is.
 
         Raises:
             UsageError: It does not wait any more, it cannot be answered so, or what would run cannot be shown.

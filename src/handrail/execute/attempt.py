@@ -91,7 +91,7 @@ class CallAttempt:
     planned: PlannedCall | None = None
     """The step of the run's plan that it is, if it is one."""
     waited: float = 0.0
-    """Seconds for a person's word."""
+    """Seconds for a person's decision."""
     result: ToolResult | None = None
     """The answer of a call whose caller is gone."""
 

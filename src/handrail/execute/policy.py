@@ -78,7 +78,7 @@ def is_untrusted_result(tool: Tool | None, result: ToolResult) -> bool:
 
 
 def why_confirm_after_untrusted(tool: Tool, ledger: CallLedger, after: AfterUntrusted) -> str:
-    """Why a person must give their word for this side effect now; nothing if the policy does not ask for it.
+    """Why a person must decide for this side effect now; nothing if the policy does not ask for it.
 
     Raises:
         Denied: The policy refuses it.

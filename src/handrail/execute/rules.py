@@ -1,4 +1,4 @@
-"""Standing rules: a person's word given in advance, in a file.
+"""Standing rules: what a person decided in advance, in a file.
 
     allow io:read_file
     allow io:write_file path=docs/**

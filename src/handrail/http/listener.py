@@ -1,4 +1,4 @@
-"""A socket to serve on, or a word about why it cannot be had."""
+"""A socket to serve on, or the reason why it cannot be had."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ class Receipt(Struct, frozen=True, kw_only=True):
 
 
 def prove(path: AnyJournal, call_id: str, *, run: str | None = None, signer: Signer | None = None) -> Receipt:
-    """The receipt for the answer to a call, which is a person's word if there is one; else for its intent.
+    """The receipt for the answer to a call, which is a person's decision if there is one; else for its intent.
 
     Raises:
         JournalError: No such call is recorded.
@@ -202,7 +202,7 @@ def prove(path: AnyJournal, call_id: str, *, run: str | None = None, signer: Sig
 
 
 def _is_answer(entry: JournalRow) -> bool:
-    """Whether it answers a call, at first or by a person's word; what ended late stands only beside the answer."""
+    """Whether it answers a call, at first or by a person's decision; what ended late stands only beside the answer."""
     if entry.type == "call.amended":
         event = entry.event
         return isinstance(event, CallAmended) and event.why == "person"

@@ -29,7 +29,7 @@ class StdioEndpoint(Struct, frozen=True, kw_only=True):
 
     @property
     def approval(self) -> str:
-        """What a person's word is good for: exactly this program, with these arguments and names of variables."""
+        """What a person's approval covers: exactly this program, with these arguments and names of variables."""
         asked = {"command": self.command, "args": list(self.args), "env": sorted(self.env), "cwd": self.cwd}
         return digest(asked)
 
@@ -131,7 +131,7 @@ class RemoteTool(Struct, frozen=True, kw_only=True):
 
     @property
     def said(self) -> dict[str, Any]:
-        """What a person's word is about: what the tool says and takes, not how it looks."""
+        """What a person approves: what the tool says and takes, not how it looks."""
         return {name: getattr(self, name) for name in self.__struct_fields__ if name != "listed"}
 
     @property

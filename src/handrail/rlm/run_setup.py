@@ -40,7 +40,7 @@ class RlmRunOptions(TypedDict, total=False):
     """What custom tools get as `Invocation.deps`, those of children too."""
     on_wait: OnWait
     """When a call of code waits for a person: `tell` the code, by an exception; or `pause` the run there. Its
-    completion is then `partial`, and once the word was given the run is taken up at this very call."""
+    completion is then `partial`, and once there is a decision the run is taken up at this very call."""
     tracer: Tracer | None
     on_request: OnRequest | None
     """Told of each query of the code and its answer."""

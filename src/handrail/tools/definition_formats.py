@@ -84,7 +84,7 @@ def _timeout_ms(found: dict[str, Any], value: Any) -> None:
 
 
 def _annotations(found: dict[str, Any], value: Any) -> None:
-    """MCP's hints. Without a word on it, a tool from elsewhere counts as a side effect."""
+    """MCP's hints. If they say nothing, a tool from elsewhere counts as a side effect."""
     if not isinstance(value, Mapping | None):
         raise InvalidDefinition(f"annotations are an object, not {type(value).__name__}")
     hints = value or {}

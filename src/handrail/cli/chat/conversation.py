@@ -36,7 +36,7 @@ class CliChat:
         """The conversation at the desk, and its run in the record."""
         self.over = False
         self.waits = False
-        """Whether a call of this run waits for a person's word."""
+        """Whether a call of this run waits for a person's decision."""
         self.next_words = ""
         """What stands on the next line already."""
         self._resume_line = resume_line

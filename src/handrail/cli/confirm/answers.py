@@ -1,4 +1,4 @@
-"""Giving a person's word on a call that waits for it, from another process than the one that asked."""
+"""Answering a call that waits for a person, from another process than the one that asked."""
 
 from __future__ import annotations
 

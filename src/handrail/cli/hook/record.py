@@ -103,7 +103,7 @@ class HookRecord:
         return next(self._known(call.identity + _QUESTION), None)
 
     def unused_word(self, call: HookedCall) -> tuple[ConfirmationRequested, ConfirmationAnswered] | None:
-        """A person's word on this effect that no call has used up, and what they were asked."""
+        """A person's decision on this effect that no call has used up, and what they were asked."""
         found = self.question(call)
         if found is None or not found.waits or found.answer is None or found.answer.edited:
             return None
@@ -139,7 +139,7 @@ class HookRecord:
         return asked
 
     def begin(self, call: HookedCall, rule: str, grant: ConfirmationRequested | None, seen: int | None) -> bool:
-        """Write down that a call is about to run, by a rule, on a person's word or by the host's own permissions;
+        """Write down that a call is about to run, by a rule, on a person's decision or by the host's own permissions;
         False if an equal one was begun meanwhile."""
         entries: list[EntryDraft] = []
         if rule:

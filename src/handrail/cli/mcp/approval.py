@@ -1,4 +1,4 @@
-"""`handrail mcp approve`, `revoke` and `login`: a person's word on a server, and signing in to one."""
+"""`handrail mcp approve`, `revoke` and `login`: a person's decision on a server, and signing in to one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def approve(setup: CliSetup, names: tuple[str, ...], every: bool, yes: bool, no_
 
 
 async def approve_server(setup: CliSetup, name: str, person: Person, yes: bool, connect: bool) -> bool:
-    """Take the person's word on a server, and its tools as they are; whether it is approved and could be started."""
+    """Take the person's decision on a server and its tools as they are; whether it is approved and could be started."""
     config, file = setup.config, file_of(setup.config)
     endpoint = config.mcp[name].endpoint
     why = unapproved_reason(person.approvals, file, name, endpoint)

@@ -134,8 +134,7 @@ class RunPlan:
 
     @property
     def shown(self) -> dict[str, Any]:
-        """What a person is asked about: everything that a word on the plan is bound to, the definitions of its tools
-        included."""
+        """What a person is asked about: everything that their decision is bound to, with the definitions of its tools."""
         steps = zip(self.plan.steps, self._tools, strict=True)
         return {
             "steps": [

@@ -1,4 +1,4 @@
-"""`read_file`: text by lines or bytes, in which encoding it is, and a word about what is no text or does not fit."""
+"""`read_file`: text by lines or bytes, in which encoding it is, and a note on what is no text or does not fit."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ class McpEnsemble(Ensemble):
         return self._catalogue.tools.get(name)
 
     async def refresh(self) -> None:
-        """Read its tools again, and ask again which are held back, as after a person's word.
+        """Read its tools again, and ask again which are held back, as after a person's decision.
 
         Raises:
             McpError: They cannot be read; what was offered before is offered still.

@@ -54,7 +54,7 @@ class ClientRuns:
         self._keyed = BoundedMemory[str, str](_REMEMBERED)
         """The run of each call that came with a key, also when its caller has a newer one."""
         self._waiting = BoundedMemory[str, Place](_REMEMBERED)
-        """Calls that wait for a word which their client cannot be asked for."""
+        """Calls that wait for a decision which their client cannot be asked for."""
 
     def place(self, caller: McpCaller, owner: str, key: str | None, same: str, tools: str) -> Place:
         """The run and id of a call; `same` names who asks for what, so that a call which waits is known again."""

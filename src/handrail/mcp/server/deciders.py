@@ -43,7 +43,7 @@ class RoundState(Struct, frozen=True):
 
 
 class CallAwaitingConfirmation(RoundState, frozen=True, tag="confirm"):
-    """A call that waits for a person's word."""
+    """A call that waits for a person's decision."""
 
     run: str
     call: str

@@ -1,4 +1,4 @@
-"""What handrail serves to MCP clients, said without a word of the MCP library: an app fills it in, `build` reads it."""
+"""What handrail serves to MCP clients, without using the MCP library: an app fills it in, `build` reads it."""
 
 from __future__ import annotations
 

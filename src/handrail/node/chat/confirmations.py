@@ -47,7 +47,7 @@ class _ChatListener:
     def sent(self, task: asyncio.Task[None]) -> None:
         self.sending.discard(task)
         if not task.cancelled():
-            task.exception()  # a call that has its word already does not fail because its question did not arrive
+            task.exception()  # a call that has its answer already does not fail because its question did not arrive
 
 
 class Confirmations:

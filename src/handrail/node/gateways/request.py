@@ -105,7 +105,7 @@ class GatewayRequest(Struct, frozen=True, kw_only=True):
 
 
 class UnconfirmedCall(Struct, frozen=True):
-    """A call that waits for a person's word."""
+    """A call that waits for a person's decision."""
 
     request: str
     tool: str

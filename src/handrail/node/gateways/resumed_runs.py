@@ -1,4 +1,4 @@
-"""A run that waited for a person's word, taken up again: the client repeats its request and names the run."""
+"""A run that waited for a person's decision, taken up again: the client repeats its request and names the run."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _own_results(
 
 
 def _told(conversation: Conversation, requests: Container[str], asked: int) -> int:
-    """All of it, unless it is over: then what followed the last word of a person is the answer, and is given again."""
+    """All of it, unless it is over: then what followed a person's last message is the answer, and is given again."""
     messages = conversation.messages
     if not messages or not isinstance(messages[-1], AssistantMessage):
         return len(messages)

@@ -55,7 +55,7 @@ from handrail.node.nats.nats_call import NatsCall
 from handrail.node.nats.worker_choice import WorkerChoice
 
 _SLACK = 0.25
-"""Seconds after the deadline in which a worker's own word on it may still arrive."""
+"""Seconds after the deadline in which a worker's own answer may still arrive."""
 _ATTEMPTS = 8
 _REPAIRS = 5
 """The number of times a worker is asked for lost frames before the call is given up."""

@@ -190,7 +190,7 @@ class NatsCallServer:
         raise BusError("internal_error", "the stream ended without an end")
 
     async def _word(self, call: ServedCall) -> dict[str, Any] | None:
-        """Wait for the caller's word to begin; what it brought along."""
+        """Wait for the caller's permission to begin; what it brought along."""
         call.waiting, call.go = True, self._loop.create_future()
         await self._accept(call)
         try:

@@ -2,7 +2,7 @@
 
 It finds out who calls, and until when they wait; what they may and what happens is the bus's business. What it adds is
 an honest end of every call: signs of life on the way, answers that are kept for a caller that lost its connection,
-and for what must not run twice a start only on the caller's word.
+and for what must not run twice a start only once the caller confirms.
 """
 
 from __future__ import annotations

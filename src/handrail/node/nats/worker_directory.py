@@ -89,7 +89,7 @@ class WorkerDirectory:
         self._at_once[name, wanted[0]] = at_once or self._at_once.get((name, wanted[0]), False)
 
     def begins_at_once(self, name: str, wanted: Version) -> bool:
-        """Whether a worker begins something with an effect without a word from us; what is not known is possible."""
+        """Whether a worker begins something with an effect before we confirm; what is not known is possible."""
         return self._at_once.get((name, wanted[0]), True)
 
     async def look(self, *, at_least: float | None = None) -> list[KnownWorker]:

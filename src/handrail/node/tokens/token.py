@@ -52,7 +52,7 @@ class CapabilityToken(Struct, frozen=True, kw_only=True):
     issuer: str
     subject: str
     audience: str | None = None
-    """The community that it is for; None is any that takes its issuer's word."""
+    """The community that it is for; None is every one that trusts its issuer."""
     issued_at: int
     expires_at: int
     not_before: int
