@@ -134,7 +134,7 @@ class RunPlan:
 
     @property
     def shown(self) -> dict[str, Any]:
-        """What a person is asked about: everything that their decision is bound to, with the definitions of its tools."""
+        """What a person is asked about: what their decision is bound to, with the definitions of its tools."""
         steps = zip(self.plan.steps, self._tools, strict=True)
         return {
             "steps": [
