@@ -1,4 +1,4 @@
-"""A post to a webhook for each call that waits for a person's decision, with links by which a person answers.
+"""Posts each call that waits for a person's decision to a webhook, with links by which a person answers.
 
 The post is signed as Standard Webhooks says (https://www.standardwebhooks.com). `text` and `blocks`
 are what Slack-compatible incoming webhooks show; `data` is for programs. The question itself is in

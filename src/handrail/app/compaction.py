@@ -1,4 +1,6 @@
-"""The space of what was erased or ended, given back: by the files of a node, or by the tables of its database."""
+"""Compaction: gives back the space of what was erased or ended, in the files of a node or the tables of its
+database.
+"""
 
 from __future__ import annotations
 

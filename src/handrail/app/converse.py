@@ -1,4 +1,4 @@
-"""The `converse` tool: a model with its tools as one tool, for whoever is given this node over MCP.
+"""The `converse` tool: a model with its tools as one tool, for clients of this node over MCP.
 
 What the model does inside is a run of its own, on record like any other. Its calls are
 confirmed by the person behind the client, call by call; so the tool itself needs no word.

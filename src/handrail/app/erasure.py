@@ -1,4 +1,4 @@
-"""One erase: what a run or a person left anywhere in the state of a node.
+"""Erasure: removes what a run or a person left anywhere in the state of a node.
 
 The state is what lies beside a journal, or in the same database: conversations, long outputs, blobs and events. What
 tools and models did is

@@ -1,4 +1,4 @@
-"""The groups of tools that an app holds, from the first configuration to the last.
+"""The groups of tools that an app holds, across reloads of its configuration.
 
 A group that a new configuration leaves as it was is kept, connection and all. One that
 it changes or drops stays open for the runs that began with it, and is closed after the last of them.

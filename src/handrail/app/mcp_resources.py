@@ -1,4 +1,4 @@
-"""What can be read of a node over MCP: saved conversations, and the proofs of runs. Callers see their own."""
+"""The resources that a node serves over MCP: saved conversations, and the proofs of runs. Callers see their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A configuration as something that is served over MCP: its tools through the executor, what can be read, prompts."""
+"""Serves a configuration over MCP: its tools through the executor, resources and prompts."""
 
 from __future__ import annotations
 

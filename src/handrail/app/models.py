@@ -1,4 +1,4 @@
-"""A model by the name that people give it."""
+"""Opens a model by its name in a configuration or on a command line."""
 
 from __future__ import annotations
 

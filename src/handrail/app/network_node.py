@@ -1,4 +1,4 @@
-"""A node of the network: the bus with everything that the configuration offers on it, and the doors to it.
+"""A node of the network: the bus with everything that the configuration offers, and the doors to it.
 
 The models of the gateways may use the node's tools and the built-in ones, which are bound to
 capabilities of the bus; whatever they call, they call with the rights of whoever asked.

@@ -1,4 +1,4 @@
-"""Where a node keeps what it must not lose: files beside its journal, or a database that its replicas share.
+"""The state of a node: files beside its journal, or a database that its replicas share.
 
 Whoever opens a store of a node asks here for its place, so that all of them are in the same one.
 """

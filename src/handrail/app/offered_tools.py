@@ -1,4 +1,4 @@
-"""The tools of a node for others: as capabilities of its bus, and in the hands of the models of its gateways."""
+"""The tools that a node offers: as capabilities of its bus, and to the models of its gateways."""
 
 from __future__ import annotations
 

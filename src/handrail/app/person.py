@@ -1,4 +1,4 @@
-"""Whoever stands behind a use of the program: their approvals, who asks them, and where they are told things."""
+"""The person behind a use of the program: their approvals, who asks them, and where they are told things."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a node keeps no longer, by `[retention]`: conversations, long outputs, blobs, events, and words of the record.
+"""Retention: removes what a node keeps no longer by `[retention]`: conversations, long outputs, blobs, events, and
+words of the record.
 
 Of the record only bodies go, as `erase` removes them: the entries stay, every proof stays valid, and what was done is
 never done again, since that is told from the entries. What somebody still waits for, or may need, stays whatever its

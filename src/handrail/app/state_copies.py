@@ -1,4 +1,4 @@
-"""The state of a node as a whole, copied between files and a shared database. What is copied stays as it is.
+"""Copies the whole state of a node between files and a shared database. The source stays as it is.
 
 Rows go over as they stand, whatever they mean: the tables of a store have the same columns in both engines, and a
 conversation has the same lines and contents. Each direction is one transaction of the database: what is read is of one

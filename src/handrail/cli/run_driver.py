@@ -1,4 +1,4 @@
-"""Having a run done and shown, and saying how it stands when it stops: done, waiting, or cut off."""
+"""Runs a prompt and shows it, and says how the run stands when it stops: done, waiting, or cut off."""
 
 from __future__ import annotations
 

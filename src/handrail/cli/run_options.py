@@ -1,4 +1,4 @@
-"""What the commands share that work with models and tools: the configuration, and what is asked for beside it."""
+"""The options that commands share which work with models and tools: the configuration, and what is added to it."""
 
 from __future__ import annotations
 

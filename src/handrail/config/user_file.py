@@ -1,4 +1,4 @@
-"""A JSON file of the user in the state folder, which several processes may change at once."""
+"""A JSON file in the user's state folder, which several processes may change at once."""
 
 from __future__ import annotations
 

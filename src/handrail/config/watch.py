@@ -1,4 +1,4 @@
-"""Whether files have changed since one last looked. It reads nothing and starts nothing."""
+"""Notices changed files. It reads no contents and starts nothing."""
 
 from __future__ import annotations
 

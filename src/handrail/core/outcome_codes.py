@@ -1,4 +1,4 @@
-"""What each outcome is called elsewhere: one row for each, so that no door has a code of its own for an error.
+"""The codes and statuses of each outcome in other protocols: one row for each, so that every door says the same.
 
 nrv         the code of its `ToolError`
 hearthnet   the wire code, over HTTP, SSE, WebSocket and the bus

@@ -1,4 +1,4 @@
-"""`asyncio.timeout` that also works while a cancelled task puts its things away.
+"""Like `asyncio.timeout`, but it also works while a cancelled task cleans up.
 
 Up to Python 3.11.3, a timeout that expires in a task that was cancelled before raises `CancelledError` in place of
 `TimeoutError` (gh-102780). Debian 12 ships such a Python, and what a node or a client does when it ends runs in such

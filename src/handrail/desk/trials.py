@@ -1,4 +1,4 @@
-"""Trying a tool by hand: a call like any other, in a run of its own, checked, confirmed and recorded.
+"""Trials of tools by hand: calls like any other, each in a run of its own, checked, confirmed and recorded.
 
 A trial belongs to the desk and to nobody who looks at it, as a turn does: who leaves finds it again, and what it has
 begun to change is not cut off in the middle. It ends by itself, when a person stops it, or with the desk.

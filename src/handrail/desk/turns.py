@@ -1,4 +1,4 @@
-"""Where turns begin in a conversation, and what of it can be kept. Pure."""
+"""The boundaries of turns in a conversation, and what of it can be kept. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A side effect that was begun before: by a process that died, by a client that was restarted, in another session.
+"""Side effects that were begun before: by a process that died, by a client that restarted, in another session.
 
 What an effect does is its identity: who asks for it, which tool, and its arguments, or those of them that the tool
 names in `effect_key`. The journal finds an effect by it in every run. What becomes of a call whose effect was begun by

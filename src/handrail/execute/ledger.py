@@ -1,4 +1,4 @@
-"""What is known of the calls of one run: settled, under way, left open by a dead process, confirmed.
+"""The calls of one run and their states: settled, running, left open by a dead process, confirmed.
 
 It is the journal's memory while a run is worked on. Each call id is settled once;
 asking again gives the same answer, whatever happened in between.

@@ -1,4 +1,4 @@
-"""Who may speak to an HTTP server at all, before any of the protocol is read.
+"""Guards an HTTP server: decides who may speak to it, before any of the protocol is read.
 
 Host and Origin keep web pages out: a page that got a name of its own to point at this
 machine sends that name. A token keeps other people out. Size and time keep those out

@@ -1,4 +1,4 @@
-"""Entries that journals of this process have put off, written before somebody reads the file."""
+"""Entries that journals of this process have deferred; they are written before somebody reads the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What proves single entries of a journal, made without reading the others.
+"""Proofs of single entries of a journal, made without reading the other entries.
 
 The last checkpoint is signed. From its frontier the tree goes on over the few entries behind it, each chained to the
 one before, as when a writer opens the journal. So whatever is proven here, or signed anew, continues what was

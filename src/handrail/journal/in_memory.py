@@ -1,4 +1,4 @@
-"""The journal of a program that keeps no file: the same entries, tree and proofs, made when somebody asks for them.
+"""The journal of a program that keeps no file: the same entries, tree and proofs, made when they are asked for.
 
 To append is to keep the event. What a journal on disk does for each entry (mask secrets, draw
 a salt, hash, chain, sign) is done once, for all entries so far, when a proof is asked for; the

@@ -1,4 +1,4 @@
-"""The open journals of this process, by path: who asks for one that is open uses it too, and the last closes it."""
+"""The open journals of this process by path: whoever opens the same one shares it, and the last user closes it."""
 
 from __future__ import annotations
 

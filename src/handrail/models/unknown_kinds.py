@@ -1,4 +1,6 @@
-"""Kinds of events and blocks that this version does not know: they never end a reply, and each kind is noticed once."""
+"""Events and blocks of kinds that this version does not know: they never end a reply, and each kind is reported
+once.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens in a run beyond the events of its calls and replies, for whoever watches it. Told, not recorded."""
+"""The progress of a run beyond the events of its calls and replies, for watchers. It is not recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A root that is no model: it always writes the same program, for those whose model is too small to write code.
+"""A root that is no model: it always writes the same program, for users whose model is too small to write code.
 
 The question is read by rules (`lines/question.py`), and the program (`lines/cell/`) counts and searches by lines, in
 the REPL, as code of a model would. The sub-model reads only what was found for a question that asks for neither. Of a

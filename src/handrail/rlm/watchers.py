@@ -1,4 +1,4 @@
-"""Telling whoever watches a run what happens in it: its events, and how many queries and tokens there are."""
+"""Tells watchers of a run what happens in it: its events, and how many queries and tokens there are."""
 
 from __future__ import annotations
 

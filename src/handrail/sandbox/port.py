@@ -1,4 +1,4 @@
-"""A place where code runs that nobody vouches for, one cell after the other. Only JSON crosses its border.
+"""The port of a sandbox: it runs code that nobody vouches for, one cell after the other. Only JSON crosses its border.
 
 `monty`     an interpreter in Rust, in worker processes, without any authority of its own
 `os`        CPython behind bubblewrap, seccomp and limits

@@ -1,4 +1,4 @@
-"""One session of a user: its turns go on without anybody who watches, and any number of browsers follow them.
+"""One session of a user: its turns go on when nobody watches, and any number of browsers follow them.
 
 What was said is in the journal. In memory are the latest events, so that a browser
 that was cut off gets what it missed, and the questions that wait for an answer.

@@ -1,4 +1,4 @@
-"""What every command has: its journal, its form of answer, and a way to print it.
+"""The output of a command: its journal, its form (text or JSON), and a way to print it.
 
 Answers go to stdout, everything else to stderr. Tables are drawn for people only: in a
 pipe they are plain columns with whole ids.

@@ -1,4 +1,4 @@
-"""A handler under way, and the one way to wait for it: the answer is on time whether or not the work gives in."""
+"""A running handler, and the one way to wait for it: the answer is on time whether or not the handler gives in."""
 
 from __future__ import annotations
 

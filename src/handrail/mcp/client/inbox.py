@@ -1,4 +1,4 @@
-"""Everything a server says, before the SDK sees it, whichever way it came.
+"""Reads every message of a server before the SDK sees it, whichever transport it came by.
 
 Notices of changed lists end here: a storm of them is one flag that is set often,
 and not a task of the SDK's for each.

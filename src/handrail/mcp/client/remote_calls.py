@@ -1,4 +1,4 @@
-"""One call of a remote tool: sent once, unless it may be sent twice, with the truth about what came of it."""
+"""Calls a remote tool: once, unless it may be sent again, and with an honest outcome when the connection is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server may ask of its host in mid-call: values from a person, a reply of a model, the folders in use.
+"""The questions of a server to its host in mid-call: values from a person, a reply of a model, the folders in use.
 
 A server is a stranger, so a person decides about each question, and what they say is
 held to the form that was asked. A standing `allow` is never enough; a `deny` is: the

@@ -1,4 +1,4 @@
-"""What servers behind us ask of their clients, and say to them by themselves, on its way to the right client.
+"""Relays what servers behind us ask and announce to the right client.
 
 A question or a message belongs to the call that the server works on, to the request that is passed on to it, or to
 nobody in particular. With several clients at work with one server, and no sign for whom it asks, nobody is asked.

@@ -1,4 +1,4 @@
-"""Calls that a server behind us answers: its results as they came, and what it tells the client meanwhile."""
+"""Calls that a server behind us answers: its results unchanged, and what it tells the client meanwhile."""
 
 from __future__ import annotations
 

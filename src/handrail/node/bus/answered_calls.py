@@ -1,4 +1,4 @@
-"""Answers by the ids that callers gave their calls: who asks again gets the same answer, and nothing runs twice.
+"""Remembers answers by the ids that callers gave their calls: a retry gets the same answer, and nothing runs twice.
 
 An id is good for the one who gave it: the same id of another principal is another call.
 """

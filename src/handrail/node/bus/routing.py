@@ -1,4 +1,6 @@
-"""Who is asked, and who next: near and idle before far and busy, the same for a session, nobody who keeps failing."""
+"""Routing: which provider is asked, and which next: near and idle before far and busy, the same for a session, none
+that keeps failing.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a caller surely knows of its call, and so what it may say when it gets no answer."""
+"""What a caller can be certain of about its call, and so what it may report when it gets no answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How soon a loss is noticed, and how long is waited for what is lost."""
+"""The times of the NATS bus: how soon a loss is noticed, and how long to wait for what is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is let in while the node is full, or ends; and who may send more than a little.
+"""Admission of requests while the node is full or ends, and of large ones.
 
 Everybody may send `SMALL` bytes, in which a token or a signature may stand. What is larger costs memory to hold and
 time to parse, so the node reads it only from callers that it has identified before: by the headers of a request, or by

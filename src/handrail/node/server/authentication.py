@@ -1,4 +1,4 @@
-"""Who is at the door: whoever signed the call, and the token they brought. What they may is for the bus to say."""
+"""Authenticates a request: the signer of the call, and the token. The bus decides what they may do."""
 
 from __future__ import annotations
 

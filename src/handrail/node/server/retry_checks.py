@@ -1,4 +1,4 @@
-"""Calls that are put a second time: answered by who had them, and never begun where nobody knows whether they were.
+"""Retries of calls: they are answered by whoever had them, and never begun if nobody knows whether they ran.
 
 A client that lost its connection asks again with the same id. A node that was started anew in between has
 forgotten the first time; what must not be done twice it does not do, and says that nobody knows. Where replicas share

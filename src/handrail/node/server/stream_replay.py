@@ -1,4 +1,4 @@
-"""Streams that outlive their connection for a moment: who was cut off reads on where it was.
+"""Streams that outlive their connection for a moment: a client that was cut off reads on from where it was.
 
 A `ReplayableStream` reads the bus, keeps the last frames as they go over the wire, and has any number of readers.
 When the last of them leaves, the call is cancelled unless one comes back in time. It goes as far ahead as

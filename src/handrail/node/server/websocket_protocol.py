@@ -1,4 +1,4 @@
-"""Sockets that keep to themselves what is said on them, and take no more than there is room for.
+"""WebSockets that log nothing of what is sent on them, and buffer no more than there is room for.
 
 uvicorn's write headers and messages into the log, if asked; and each of them takes a message of any form, from anybody.
 """

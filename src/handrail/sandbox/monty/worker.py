@@ -1,4 +1,4 @@
-"""A worker process of Monty, made smaller from outside: no file, no socket, no core, and an end to its time.
+"""Confines a worker process of Monty from outside: no files, no sockets, no core dumps, and limited processor time.
 
 Monty needs none of these limits to keep code in. They hold if Monty does not: what takes over a worker cannot open
 anything, and what computes on after its host was killed ends. Linux only; elsewhere a worker is as Monty makes it.
