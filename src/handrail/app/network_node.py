@@ -33,11 +33,15 @@ from handrail.core.version import VERSION
 from handrail.execute.confirm import DeferAll
 from handrail.execute.rules import Rules
 from handrail.journal.places import JournalPlace
+from handrail.journal.reader import JournalReader
+from handrail.journal.telemetry import Telemetry
+from handrail.mcp.values import HttpEndpoint
 from handrail.node.bus.descriptor import Trust
 from handrail.node.bus.interfaces import Bus
 from handrail.node.bus.request import Caller
 from handrail.node.capability_bus import CapabilityBus
 from handrail.node.chat.builtin_tools import BUILTIN
+from handrail.node.server.authentication import caller_of
 from handrail.node.tokens.admission import TokenAdmission
 from handrail.node.tokens.identity import Identity
 from handrail.node.tokens.relay_bus import RelayBus
@@ -169,7 +173,6 @@ class NetworkNode:
 
     def _gateway(self, server: NodeServer) -> Gateway:
         from handrail.node.gateways.gateway import Gateway, GatewayEmbedder, GatewayModel
-        from handrail.node.server.authentication import caller_of
 
         node = self.config.node
 
@@ -201,8 +204,6 @@ class NetworkNode:
 
     def _mcp_servers(self) -> dict[str, dict[str, str]]:
         """The MCP servers in use that have an address, each with the names of its tools there and here."""
-        from handrail.mcp.values import HttpEndpoint
-
         found: dict[str, dict[str, str]] = {}
         for server in self.app.servers.values():
             if isinstance(server.ensemble.endpoint, HttpEndpoint):
@@ -378,9 +379,6 @@ def _embedder() -> Embedder:
 
 def telemetry_of(journal: JournalPlace) -> Any:
     """Which tools were offered, picked and failed, of the last events in the record."""
-    from handrail.journal.reader import JournalReader
-    from handrail.journal.telemetry import Telemetry
-
     with JournalReader(journal) as reader:
         telemetry = Telemetry.of(reader.recent())
     return msgspec.to_builtins(telemetry.tools())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -88,8 +88,6 @@ def opened_place(named: str) -> Any:
     """
     if "://" in named:
         return closing(StateDatabase.open(named))
-    from contextlib import nullcontext
-
     return nullcontext(Path(named))
 
 
