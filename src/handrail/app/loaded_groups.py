@@ -148,7 +148,7 @@ class LoadedGroups:
         new: dict[str, AppMcpServer] = {}
         try:
             for name in wanted:
-                if name not in kept and (server := self._made(config, name)) is not None:
+                if name not in kept and (server := self._server_or_none(config, name)) is not None:
                     new[name] = server
             ensembles = (*_ensembles(fresh), *(server.ensemble for server in new.values()))
             await prepare_ensembles(ensembles, (lambda line: None) if self._person.patient else self._person.tell)
@@ -171,7 +171,7 @@ class LoadedGroups:
     def _approval(self, config: Config, name: str) -> Any:
         return None if config.file is None else self._person.approvals.of(config.file, name)
 
-    def _made(self, config: Config, name: str) -> AppMcpServer | None:
+    def _server_or_none(self, config: Config, name: str) -> AppMcpServer | None:
         try:
             return make_server(config, name, config.mcp[name], self._around)
         except UsageError as error:

@@ -110,10 +110,10 @@ def _about(id: str, title: str, messages: int) -> RemoteResource:
 
 def conversation_markdown(conversation: Conversation) -> str:
     """A conversation for people and models to read."""
-    return "\n\n".join(f"**{who}**\n\n{words}" for who, words in map(_said, conversation.messages) if words)
+    return "\n\n".join(f"**{who}**\n\n{words}" for who, words in map(_role_and_text, conversation.messages) if words)
 
 
-def _said(message: Message) -> tuple[str, str]:
+def _role_and_text(message: Message) -> tuple[str, str]:
     match message:
         case UserMessage(content=content):
             return "user", "\n".join(

@@ -79,7 +79,7 @@ async def open_served(
                 replace(wanted, rules=rules),
                 lambda tools: asker,
                 person,
-                beside=partial(_beside, config.serve, converser),
+                beside=partial(_additional_tools, config.serve, converser),
                 adjust=adjust,
                 clients=None if relay is None else ServedClients(relay, partial(_noticed, notices)),
             )
@@ -116,7 +116,9 @@ def _servers_behind(app: App) -> tuple[ServerBehind, ...]:
     return tuple(PassedServer(server.ensemble, server.settings.prefix) for server in app.servers.values())
 
 
-def _beside(settings: ServeSettings, converser: ConverseTool | None, others: RegisteredTools) -> tuple[Tool, ...]:
+def _additional_tools(
+    settings: ServeSettings, converser: ConverseTool | None, others: RegisteredTools
+) -> tuple[Tool, ...]:
     """The tools that go with those that there are: the one that converses, and the one that finds."""
     found = () if converser is None else converser.tools(others)
     if settings.offer == "all":

@@ -102,7 +102,7 @@ async def retain(
         RetentionBusy: Another process does it at this moment.
         HandrailError: Something cannot be read or removed. What went before is gone.
     """
-    with _alone(journal, state):
+    with _pass_lock(journal, state):
         work = _Retention(journal, state, settings, clock, dry_run, pause)
         await work.look_through()
         report = RetentionReport(conversations=await work.conversations())
@@ -387,7 +387,7 @@ async def _in_thread(work: Callable[..., _T], *arguments: object) -> _T:
 
 
 @contextmanager
-def _alone(journal: JournalPlace, state: NodeState) -> Iterator[None]:
+def _pass_lock(journal: JournalPlace, state: NodeState) -> Iterator[None]:
     """Holds the lock of a retention pass, so that no other process makes one meanwhile.
 
     Raises:

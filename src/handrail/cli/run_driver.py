@@ -107,11 +107,11 @@ async def _take_up(executor: Executor, run: str, before: Sequence[Recorded]) -> 
     await executor.runs.known_calls(Context(run=run))
     now = await executor.runs.history(run)
     ours = 1  # that it was taken up
-    if _told(now) - ours != _told(before):
+    if _count_entries(now) - ours != _count_entries(before):
         raise UsageError(f"run {run!r} went on in another process just now; look again with: handrail resume {run}")
 
 
-def _told(events: Sequence[Recorded]) -> int:
+def _count_entries(events: Sequence[Recorded]) -> int:
     """How many entries there are, not counting a person's answers, which may be added at any time."""
     return sum(not isinstance(event, ConfirmationAnswered) for event in events)
 

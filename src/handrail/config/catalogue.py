@@ -34,10 +34,14 @@ class SettingsTable:
 
 def _defaults(kinds: Kinds, *values: Any, **more: Any) -> dict[str, Any]:
     said = {key: getattr(value, key) for value in values for key in kinds if hasattr(value, key)} | more
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in said.items() if _plain(value)}
+    return {
+        key: list(value) if isinstance(value, tuple) else value
+        for key, value in said.items()
+        if _is_shown_default(value)
+    }
 
 
-def _plain(value: Any) -> bool:
+def _is_shown_default(value: Any) -> bool:
     return isinstance(value, bool | int | float | tuple) or (isinstance(value, str) and value != "")
 
 

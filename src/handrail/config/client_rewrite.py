@@ -253,7 +253,7 @@ def _replace_in_toml(text: str, keys: Sequence[str], names: Collection[str], ent
     edits: list[tuple[int, int, str]] = []
     new = "" if entry is None else _toml_entry(keys, entry)
     for section in _sections(text):
-        if section.path[: len(keys)] == tuple(keys) and section.path[len(keys) : len(keys) + 1] in _alone(names):
+        if section.path[: len(keys)] == tuple(keys) and section.path[len(keys) : len(keys) + 1] in _as_paths(names):
             name = str(section.path[len(keys)])
             written = text[section.begin : section.end]
             removed[name] = removed.get(name, "") + written
@@ -261,7 +261,7 @@ def _replace_in_toml(text: str, keys: Sequence[str], names: Collection[str], ent
             edits.append((section.begin, section.end, (new.rstrip("\n") + (gap or "\n")) if new else ""))
             new = ""
     for path, pair in toml_layout(text).pairs.items():
-        its = pair.table is not None and path[: len(keys)] == tuple(keys) and path[len(keys) :][:1] in _alone(names)
+        its = pair.table is not None and path[: len(keys)] == tuple(keys) and path[len(keys) :][:1] in _as_paths(names)
         if its and pair.table is not None and pair.table[: len(keys) + 1] != path[: len(keys) + 1]:
             raise UsageError(f"{path[len(keys)]!r} is written in one line there; write it as a table of its own")
     if new:
@@ -271,7 +271,7 @@ def _replace_in_toml(text: str, keys: Sequence[str], names: Collection[str], ent
     return RewrittenText(text, removed)
 
 
-def _alone(names: Collection[str]) -> set[tuple[str, ...]]:
+def _as_paths(names: Collection[str]) -> set[tuple[str, ...]]:
     return {(name,) for name in names}
 
 

@@ -62,14 +62,14 @@ def config_files(config: Path | None, ensembles: Iterable[Path]) -> tuple[Path, 
 
 def ensembles_in(config: Path | None) -> tuple[Path, ...]:
     """The ensembles that a file names, whatever else is wrong with it: a mistake may be mended in one of them."""
-    return () if config is None else _beside(config, _list_in(config, "ensembles"))
+    return () if config is None else _paths_beside(config, _list_in(config, "ensembles"))
 
 
 def _sources(path: Path) -> tuple[Path, ...]:
-    return _beside(path, [entry.get("source") for entry in _list_in(path, "invokers") if isinstance(entry, dict)])
+    return _paths_beside(path, [entry.get("source") for entry in _list_in(path, "invokers") if isinstance(entry, dict)])
 
 
-def _beside(file: Path, named: Iterable[Any]) -> tuple[Path, ...]:
+def _paths_beside(file: Path, named: Iterable[Any]) -> tuple[Path, ...]:
     return tuple(file.parent / each for each in named if isinstance(each, str) and "\0" not in each)
 
 

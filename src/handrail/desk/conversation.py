@@ -325,7 +325,7 @@ class DeskConversation:
         llm = self.around.models.open(app.config, self.model)
         valid = tool_patterns(self.chosen.ensembles, self.chosen.off, app.tools)
         runner = app.runner(llm, self.around.terms.on_wait, valid=valid)
-        with self.around.asking.attend(self.id, self.id, self._heard, self.kept.about.title):
+        with self.around.asking.attend(self.id, self.id, self._take_question_event, self.kept.about.title):
             await runner.run(self.conversation, Context(run=self.id), self._emit, follow=self._follow)
 
     async def _end(self, work: asyncio.Task[None]) -> BaseException | None:
@@ -414,7 +414,7 @@ class DeskConversation:
         for call in left:
             self.feed.tell("call", call)
 
-    def _heard(self, event: str, data: Any) -> None:
+    def _take_question_event(self, event: str, data: Any) -> None:
         """A question of this conversation, or that it has its answer."""
         if isinstance(data, DeskQuestion):
             self._asked[data.request] = data.call_id

@@ -133,9 +133,9 @@ class MessageView:
 
     def kept(self, messages: Iterable[Message]) -> tuple[Message, ...]:
         """The arguments as they may be kept outside this process: without what their tools declare as secret."""
-        return tuple(self._kept(message) for message in messages)
+        return tuple(self._masked_message(message) for message in messages)
 
-    def _kept(self, message: Message) -> Message:
+    def _masked_message(self, message: Message) -> Message:
         if not isinstance(message, InvocationMessage) or (tool := self.find(message.call.name)) is None:
             return message
         if not tool.secrets:

@@ -172,7 +172,7 @@ class OpenConversations:
         about, conversation, why = await self._found(id)
         talk = DeskConversation(self._around, about, conversation)
         talk.at_replica = self._is_told_by_replicas(why)
-        _told_why(talk, why)
+        _tell_why(talk, why)
         return talk
 
     async def _found(self, id: str) -> tuple[ConversationMetadata, Conversation, str]:
@@ -213,7 +213,7 @@ class OpenConversations:
         about, conversation, why = await self._found(talk.id)
         if not talk.in_use and about.revision >= talk.kept.about.revision:
             talk.take_over(about, conversation, at_replica=self._is_told_by_replicas(why))
-            _told_why(talk, why)
+            _tell_why(talk, why)
 
     def _is_told_by_replicas(self, why: str) -> bool:
         """Whether why a turn is not under way here is that a replica works on it, which tells what it saves."""
@@ -250,7 +250,7 @@ class OpenConversations:
             self._talks = {id: talk for id, talk in self._talks.items() if talk.is_needed}
 
 
-def _told_why(talk: DeskConversation, why: str) -> None:
+def _tell_why(talk: DeskConversation, why: str) -> None:
     if why and not talk.at_replica:
         talk.interrupted(why)
     if why == _CUT_OFF:

@@ -137,7 +137,7 @@ class ToolTrial:
 
     async def _call(self) -> None:
         app = self._app
-        with self._asking.attend(self.run, self.run, self._heard, f"trying {self._asks.name}"):
+        with self._asking.attend(self.run, self.run, self._take_question_event, f"trying {self._asks.name}"):
             result = await app.executor.invoke(self._asks, Context(run=self.run), self._emit)
         if self.call.stage != "done":
             # What waits for a decision has no entry.
@@ -165,7 +165,7 @@ class ToolTrial:
             self.call = replace(found, run=self.run)
             self._tell("call", self.call.call_id, self.call)
 
-    def _heard(self, event: str, data: Any) -> None:
+    def _take_question_event(self, event: str, data: Any) -> None:
         self._tell(event, data.request if isinstance(data, DeskQuestion) else data["request"], data)
         self._asking.tell(self._news, data)
 

@@ -244,7 +244,7 @@ class BodyLimitMiddleware:
             if place is not None:
                 place.leave()
         if isinstance(found, bytes):
-            return await self._app(scope, _again(found, receive), send)
+            return await self._app(scope, _replayed(found, receive), send)
         if isinstance(found, tuple):
             return await self._turn_away(receive, send, *found)
         if found is not None:
@@ -283,7 +283,7 @@ class BodyLimitMiddleware:
         await refuse_unread_request(receive, send, status, why, *(() if more is None else (more,)), refuse=self._refuse)
 
 
-def _again(body: bytes, receive: Receive) -> Receive:
+def _replayed(body: bytes, receive: Receive) -> Receive:
     """The body as one message, and then what comes."""
     left: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 

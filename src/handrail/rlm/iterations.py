@@ -85,7 +85,7 @@ def iteration_of(
         for number, (code, block) in enumerate(zip(asked.blocks, ran.blocks, strict=False), 1)
     ]
     return RLMIteration(
-        prompt=[said for message in prompt if (said := _said(message)) is not None],
+        prompt=[said for message in prompt if (said := _message_as_json(message)) is not None],
         response=turn.said.text,
         code_blocks=blocks,
         final_answer=final,
@@ -107,7 +107,7 @@ def _result(block: ReplBlock, final: str | None, below: dict[str, Trajectory]) -
     )
 
 
-def _said(message: Message) -> dict[str, Any] | None:
+def _message_as_json(message: Message) -> dict[str, Any] | None:
     match message:
         case SupervisorMessage(text=text):
             return {"role": "system", "content": text}

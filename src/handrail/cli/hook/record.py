@@ -92,7 +92,7 @@ class HookRecord:
 
     def effects(self, call: HookedCall) -> Iterator[KnownCall]:
         """The calls that began this effect, the last one first."""
-        return self._known(call.identity)
+        return self._known_calls(call.identity)
 
     def seen(self, call: HookedCall) -> int | None:
         """The place in the journal where this effect was last begun."""
@@ -100,7 +100,7 @@ class HookRecord:
 
     def question(self, call: HookedCall) -> KnownCall | None:
         """The last question about this effect."""
-        return next(self._known(call.identity + _QUESTION), None)
+        return next(self._known_calls(call.identity + _QUESTION), None)
 
     def unused_word(self, call: HookedCall) -> tuple[ConfirmationRequested, ConfirmationAnswered] | None:
         """A person's decision on this effect that no call has used up, and what they were asked."""
@@ -112,7 +112,7 @@ class HookRecord:
         used = any(each.intended and each.intended.grant == found.began.request for each in self.effects(call))
         return None if used else (found.began, found.answer)
 
-    def _known(self, identity: bytes) -> Iterator[KnownCall]:
+    def _known_calls(self, identity: bytes) -> Iterator[KnownCall]:
         for seq, began in self._writer.effects(self._sealing.blind(identity), _MOST):
             if isinstance(began, CallIntended | ConfirmationRequested):
                 yield self._read(seq, began)

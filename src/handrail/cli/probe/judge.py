@@ -140,10 +140,11 @@ def _right(call: ProbeExpectedCall, arguments: dict[str, Any], tools: Registered
     properties = tools.find(call.tool).definition.input_schema["properties"]
     beside = {name: value for name, value in arguments.items() if name not in wanted}
     return all(value == properties[name].get("default") for name, value in beside.items()) and all(
-        name in arguments and _plain(arguments[name]) in map(_plain, values) for name, values in wanted.items()
+        name in arguments and _normalised(arguments[name]) in map(_normalised, values)
+        for name, values in wanted.items()
     )
 
 
-def _plain(value: Any) -> Any:
+def _normalised(value: Any) -> Any:
     """A text without what does not matter: capitals, and a full stop."""
     return value.strip().rstrip(".!").casefold() if isinstance(value, str) else value

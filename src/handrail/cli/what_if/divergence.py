@@ -62,7 +62,7 @@ class Alternative(Struct, frozen=True):
 async def compare_turn(of: RecordedRun, number: int, other: Alternative) -> TurnComparison:
     """Asks the model once and settles its calls, of which none runs."""
     turn = of.turns[number]
-    said = turn.before if other.system is None else _told_otherwise(turn.before, other.system)
+    said = turn.before if other.system is None else _with_system_prompt(turn.before, other.system)
     outputs = RecordedOutputs(turn)
     compared = TurnComparison(
         run=of.run, turn=number + 1, diverges="error", recorded_calls=turn.settled, recorded_text=turn.text
@@ -100,7 +100,7 @@ def _outcomes(calls: tuple[TurnCall, ...]) -> list[tuple[str, str]]:
     return sorted((call_key(each.tool, each.arguments), each.outcome) for each in calls if each.outcome)
 
 
-def _told_otherwise(conversation: Conversation, system: str) -> Conversation:
+def _with_system_prompt(conversation: Conversation, system: str) -> Conversation:
     """With another system prompt in place of the first message, if that is one."""
     messages = conversation.messages
     rest = messages[1:] if messages and isinstance(messages[0], SupervisorMessage) else messages

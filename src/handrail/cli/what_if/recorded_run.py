@@ -159,15 +159,15 @@ def call_key(tool: str, arguments: dict[str, Any] | str) -> str:
         try:
             arguments = parse_object(arguments)
         except JSONTextError:
-            return f"{_plain(tool)} {arguments}"
-    return f"{_plain(tool)} {canonical_json(arguments).decode()}"
+            return f"{_without_ensemble(tool)} {arguments}"
+    return f"{_without_ensemble(tool)} {canonical_json(arguments).decode()}"
 
 
 def _key_of(tool: str, arguments: dict[str, Any], secrets: frozenset[str]) -> str:
     return call_key(tool, mask_fields(arguments, secrets))
 
 
-def _plain(tool: str) -> str:
+def _without_ensemble(tool: str) -> str:
     """The name without its ensemble: models use names with it, and questions names without it."""
     return tool.rpartition(":")[2]
 

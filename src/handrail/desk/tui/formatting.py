@@ -55,7 +55,7 @@ def line(text: str, most: int = 0) -> str:
 def inline(arguments: Any, most: int) -> str:
     """The arguments of a call in one short line; a text that says an object as that object."""
     if isinstance(arguments, str):
-        arguments = _said(arguments)
+        arguments = _parsed(arguments)
     if not isinstance(arguments, dict):
         return line(arguments if isinstance(arguments, str) else exact_json(arguments), most)
     return line(" ".join(f"{key}={_brief(value, most)}" for key, value in arguments.items()), most)
@@ -69,7 +69,7 @@ def moment(at: int, spelled: str = "%Y-%m-%d %H:%M") -> str:
         return f"{at} ms"  # a time that a damaged file claims
 
 
-def _said(text: str) -> Any:
+def _parsed(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

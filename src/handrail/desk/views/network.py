@@ -78,12 +78,12 @@ class NetworkView:
     def _others(self, peers: tuple[ConnectedPeer, ...]) -> list[NodeRow]:
         found: dict[str, NodeRow] = {}
         for peer in peers:
-            for row in self._of(peer):
+            for row in self._rows_of_peer(peer):
                 if row.node_id not in found or found[row.node_id].state == "lost":
                     found[row.node_id] = row
         return sorted(found.values(), key=lambda row: (row.state == "lost", row.name or "~", row.node_id))
 
-    def _of(self, peer: ConnectedPeer) -> Iterable[NodeRow]:
+    def _rows_of_peer(self, peer: ConnectedPeer) -> Iterable[NodeRow]:
         """The nodes that are reached by one way."""
         by_node: dict[str, list[CapabilityProvider]] = {}
         for each in peer.providers.values():

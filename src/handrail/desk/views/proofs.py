@@ -192,7 +192,7 @@ def file_name_of_id(id: str) -> str:
 
 def _fits(state: RunListing, titles: dict[str, str], search: str) -> bool:
     run = state.summary.run
-    said = (run, titles.get(run, ""), _spoken(state), *state.tools)
+    said = (run, titles.get(run, ""), _state_in_words(state), *state.tools)
     return any(search in each.casefold() for each in said)
 
 
@@ -206,13 +206,13 @@ def _row(state: RunListing, title: str) -> RunRow:
         failed=found.errors,
         in_doubt=found.in_doubt,
         entries=found.entries,
-        state=_spoken(state)[:_SAYS],
+        state=_state_in_words(state)[:_SAYS],
         title=title,
         tools=tuple(sorted(state.tools)[:_NAMED]),
     )
 
 
-def _spoken(state: RunListing) -> str:
+def _state_in_words(state: RunListing) -> str:
     """The text as `handrail proof list` prints it."""
     found = state.summary
     if found.finished is not None:

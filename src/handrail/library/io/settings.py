@@ -75,8 +75,8 @@ class IoSettings:
     def __post_init__(self) -> None:
         object.__setattr__(self, "roots", _paths("roots", self.roots))
         object.__setattr__(self, "databases", _paths("databases", self.databases))
-        _known("write", self.write, self.roots)
-        _known("write_databases", self.write_databases, self.databases)
+        _check_names("write", self.write, self.roots)
+        _check_names("write_databases", self.write_databases, self.databases)
         object.__setattr__(self, "hosts", tuple(_host_rule("hosts", rule) for rule in self.hosts))
         object.__setattr__(self, "deny_hosts", tuple(_host_rule("deny_hosts", rule) for rule in self.deny_hosts))
         for network in self.private:
@@ -163,7 +163,7 @@ def _paths(key: str, given: Mapping[str, Path]) -> Mapping[str, Path]:
     return MappingProxyType({name: Path(os.path.abspath(Path(path).expanduser())) for name, path in given.items()})
 
 
-def _known(key: str, names: tuple[str, ...], of: Mapping[str, Path]) -> None:
+def _check_names(key: str, names: tuple[str, ...], of: Mapping[str, Path]) -> None:
     for name in names:
         if name not in of:
             raise UsageError(f"{key} of io names {name!r}, which is not there; there are {', '.join(of) or 'none'}")

@@ -110,7 +110,7 @@ class SummaryFold:
 
     async def each(self, texts: Sequence[str], tasks: SummaryTasks) -> list[str]:
         """Every text by itself, side by side."""
-        return await _side_by_side([self.fold(text, tasks, _quiet) for text in texts], self.report, "texts")
+        return await _side_by_side([self.fold(text, tasks, _no_progress) for text in texts], self.report, "texts")
 
     async def _round(self, asked: Sequence[str], texts: Sequence[str], what: str, report: Report) -> list[str]:
         self.rounds += 1
@@ -194,7 +194,7 @@ async def _side_by_side(work: Sequence[Coroutine[Any, Any, str]], report: Report
     return [task.result() for task in tasks]
 
 
-def _quiet(current: float | None, total: float | None, stage: str) -> None:
+def _no_progress(current: float | None, total: float | None, stage: str) -> None:
     """Reports no progress: how far one text of many is tells nothing."""
 
 

@@ -115,7 +115,7 @@ async def _large(variable: str, value: list[Any] | dict[str, Any], data: bytes) 
         return await _text(variable, iter([msgspec.json.format(data, indent=1)]), f"the JSON of {what} items", 0)
     written = await asyncio.to_thread(spill_all, map(encode_utf8, named.values()))
     sizes = [len(text) for text in named.values()]
-    return _held(
+    return _held_files(
         variable, ContextFileListing(dict(zip(named, written, strict=True))), f"{what} texts", sizes, "characters"
     )
 
@@ -132,7 +132,7 @@ async def _files(variable: str, paths: tuple[Path, ...], most: int) -> HeldConte
     folder = describe.quoted(paths[0].resolve().name)
     what = f"the directory {folder}" if len(paths) == 1 else f"what is in {len(paths)} paths"
     sizes = [stored.end - stored.start for stored in found.texts.values()]
-    return _held(variable, found, what, sizes, "bytes")
+    return _held_files(variable, found, what, sizes, "bytes")
 
 
 async def _text(variable: str, pieces: Iterator[bytes], what: str, most: int) -> HeldContext:
@@ -180,7 +180,7 @@ async def _one(variable: str, name: str, stored: Stored, what: str, most: int) -
     )
 
 
-def _held(variable: str, found: ContextFileListing, what: str, sizes: list[int], unit: str) -> HeldContext:
+def _held_files(variable: str, found: ContextFileListing, what: str, sizes: list[int], unit: str) -> HeldContext:
     library = TextLibrary(found.texts)
     files = [{"name": name, "size": size} for name, size in zip(found.texts, sizes, strict=True)]
     return HeldContext(

@@ -109,7 +109,7 @@ class TextLibrary:
         """The text of this name. `HostError` if it cannot be read, `ContextFileChanged` if it is another by now."""
         async with self._one:
             if name not in self._texts:
-                stored = await self._plain(name)
+                stored = await self._as_utf8(name)
                 self._texts[name] = await asyncio.to_thread(index_text, stored)
             return self._texts[name]
 
@@ -170,7 +170,7 @@ class TextLibrary:
         """Prepares the texts. One of many that cannot be read is skipped."""
         try:
             async with self._one:
-                await self._plain(name)
+                await self._as_utf8(name)
         except HostError:
             if not among_others:
                 raise
@@ -185,7 +185,7 @@ class TextLibrary:
             if stored.form == "utf-8":
                 yield {"name": name, **stored.for_scan()}
 
-    async def _plain(self, name: str) -> Stored:
+    async def _as_utf8(self, name: str) -> Stored:
         """The file as UTF-8: itself, or what was made of it."""
         if name not in self._stored:
             raise HostError(f"there is no file {name!r}; `files` lists them all", "FileNotFoundError")

@@ -48,7 +48,7 @@ class ReplArguments(Struct, frozen=True, omit_defaults=True, kw_only=True):
         return msgspec.convert(arguments, cls)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"blocks": [], **_plain(self)}
+        return {"blocks": [], **_as_json_value(self)}
 
 
 class ReplQuery(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -150,10 +150,10 @@ class ReplResult(Struct, frozen=True, omit_defaults=True, kw_only=True):
         return any(block.ending == "lost" for block in self.blocks)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"blocks": [], "final": None, **_plain(self)}
+        return {"blocks": [], "final": None, **_as_json_value(self)}
 
 
-def _plain(value: Struct) -> dict[str, Any]:
+def _as_json_value(value: Struct) -> dict[str, Any]:
     """The value as JSON has it, so that what is said now is equal to what is on record."""
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))
     return plain

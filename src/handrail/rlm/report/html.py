@@ -168,7 +168,7 @@ class _Page:
         ]
         return (
             f'<details class="query"><summary>{chips}<span class="first">{safe(first_line(asked, 160))}</span>'
-            f'<span class="meta">{tokens(query.used)} · {time(query.seconds)}</span>{_heard(query)}'
+            f'<span class="meta">{tokens(query.used)} · {time(query.seconds)}</span>{_answer_line(query)}'
             f'{_bar(0, query.seconds / longest)}</summary><div class="body">{"".join(body)}</div></details>'
         )
 
@@ -270,7 +270,7 @@ def _facts(turn: ReportTurn, queries: int) -> Iterator[str]:
         yield '<span class="bad">an error</span>'
 
 
-def _heard(query: ReportQuery) -> str:
+def _answer_line(query: ReportQuery) -> str:
     """The beginning of the answer, since the questions of a batch begin alike."""
     kind, said = ("heard bad", query.error) if query.error else ("heard", query.answer)
     return f'<span class="{kind}">{line}</span>' if (line := safe(first_line(said, 160))) else ""

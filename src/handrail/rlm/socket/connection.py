@@ -90,9 +90,9 @@ class HandlerConnection:
                 return None
             if (body := self._fed(data)) is not None:
                 return body
-        return await self._rest()
+        return await self._read_request()
 
-    async def _rest(self) -> bytes:
+    async def _read_request(self) -> bytes:
         try:
             async with time_limit(self._limits.arrival_seconds) as time:
                 while data := await self._reader.read(CHUNK):

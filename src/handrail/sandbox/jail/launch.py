@@ -130,12 +130,12 @@ def launch(
 ) -> JailedProcess:
     """The program dies with the thread that calls this."""
     with ExitStack() as if_it_fails, ExitStack() as always:
-        filter_fd = _held(base_filter())
+        filter_fd = _memory_file(base_filter())
         always.callback(os.close, filter_fd)
         args_fd, args = os.pipe()
         always.callback(os.close, args_fd)
         if_it_fails.callback(os.close, args)
-        status, status_fd = _told()
+        status, status_fd = _status_pipe()
         always.callback(os.close, status_fd)
         if_it_fails.callback(os.close, status)
         outer = subprocess.Popen(
@@ -168,7 +168,7 @@ def launch(
     return jailed
 
 
-def _told() -> tuple[int, int]:
+def _status_pipe() -> tuple[int, int]:
     """A pipe for what bubblewrap tells. Its end can be read from as well, so that it is never cut off: killed by that
     in the middle of its work, with the host gone, it would leave half a jail that waits for ever."""
     reader, writer = os.pipe()
@@ -181,7 +181,7 @@ def _told() -> tuple[int, int]:
         os.close(writer)
 
 
-def _held(data: bytes) -> int:
+def _memory_file(data: bytes) -> int:
     descriptor = os.memfd_create("seccomp")
     os.pwrite(descriptor, data, 0)
     return descriptor

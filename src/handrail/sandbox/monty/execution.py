@@ -143,10 +143,10 @@ class MontyExecution:
             return _raised("NameError", f"name {str(snapshot.function_name)[:200]!r} is not defined")
         match snapshot.args:
             case (str(name), str(text)):
-                return await self._asked(name, text)
+                return await self._answer_host_call(name, text)
         return _raised("TypeError", "the host is asked by _host(name, value)")
 
-    async def _asked(self, name: str, text: str) -> Answer:
+    async def _answer_host_call(self, name: str, text: str) -> Answer:
         most = self._limits.message_bytes
         if len(name) + len(text) > most or len(name.encode()) + len(said := text.encode()) > most:
             return _raised(

@@ -152,11 +152,11 @@ async def enter_or_undo(started: _AsyncEnterable) -> None:
     try:
         await asyncio.shield(starting)
     except asyncio.CancelledError:
-        await run_to_completion(_left(starting, started), longest=None)
+        await run_to_completion(_close_when_started(starting, started), longest=None)
         raise
 
 
-async def _left(starting: asyncio.Future[Any], started: _AsyncEnterable) -> None:
+async def _close_when_started(starting: asyncio.Future[Any], started: _AsyncEnterable) -> None:
     await asyncio.wait({starting})
     if starting.exception() is None:
         await started.__aexit__(None, None, None)

@@ -104,7 +104,7 @@ class ConversationStore:
             ContentError: It is there, but damaged.
         """
         with self._locked(fcntl.LOCK_SH):
-            return Conversation(self._known(id, self._about(id)).messages)
+            return Conversation(self._saved_revision(id, self._about(id)).messages)
 
     def about(self, id: str) -> ConversationMetadata:
         with self._locked(fcntl.LOCK_SH):
@@ -114,7 +114,7 @@ class ConversationStore:
         """Makes another conversation that begins as this one does; its long contents are not copied."""
         with self._locked():
             about = self._about(id)
-            messages = self._known(id, about).messages[:upto]
+            messages = self._saved_revision(id, about).messages[:upto]
             forked = self._new_id("conversation")
             self._save(forked, Conversation(messages), about.title, id)
         return forked
@@ -236,7 +236,7 @@ class ConversationStore:
         known = None
         if (folder / "metadata.toml").exists():
             about = self._about(id)
-            known = self._known(id, about)
+            known = self._saved_revision(id, about)
         said = conversation.messages
         adds = known is not None and said[: len(known.messages)] == known.messages
         size = self._add(folder, said, known) if known is not None and adds else self._rewrite(folder, said, about)
@@ -271,7 +271,7 @@ class ConversationStore:
     def _packed(self, messages: tuple[Message, ...]) -> bytes:
         return b"".join(pack_message(message, self._content.put) + b"\n" for message in messages)
 
-    def _known(self, id: str, about: ConversationMetadata) -> _SavedRevision:
+    def _saved_revision(self, id: str, about: ConversationMetadata) -> _SavedRevision:
         saved = self._saved.get(id)
         if saved is None or saved.revision != about.revision or saved.size != about.bytes:
             saved = self._read(id, about)

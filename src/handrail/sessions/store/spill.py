@@ -103,11 +103,11 @@ class DirectorySpill:
     def _put(self, id: str, text: str) -> None:
         data = text.encode("utf-8", "surrogatepass")
         with self._lock:
-            sizes = self._known()
+            sizes = self._sizes_on_disk()
             _write(self._folder / f"{id}{_SUFFIX}", data)
             sizes[f"{id}{_SUFFIX}"] = len(data)
 
-    def _known(self) -> BoundedMemory[str, int]:
+    def _sizes_on_disk(self) -> BoundedMemory[str, int]:
         """What lies in the folder. What a killed process left half written is among it, and goes in its turn."""
         if self._sizes is None:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -140,7 +140,7 @@ class RagService:
         whole = asked.get("include_text", True)
         meaning = self._index.by_meaning
         return {
-            "output": {"chunks": [_shown(rank, each, whole) for rank, each in enumerate(found, 1)]},
+            "output": {"chunks": [_chunk_as_json(rank, each, whole) for rank, each in enumerate(found, 1)]},
             "meta": {
                 "corpus": corpus,
                 "search": "words" if meaning is None else "words and meaning",
@@ -203,7 +203,7 @@ def _cut(document: ExtractedDocument) -> tuple[list[DocumentChunk], int]:
     return cut, sum(len(chunk.text.split()) for chunk in cut)
 
 
-def _shown(rank: int, found: FoundChunk, whole: bool) -> dict[str, Any]:
+def _chunk_as_json(rank: int, found: FoundChunk, whole: bool) -> dict[str, Any]:
     where = {
         "doc_cid": found.cid,
         "doc_title": found.title,
