@@ -1,4 +1,4 @@
-"""An app: everything that answers a question, ready to use, and made anew where its files change."""
+"""An app: everything that answers a question, ready to use, and rebuilt when its files change."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ class App:
     # ── new files, new tools ─────────────────────────────────────────────────────────
 
     async def reload(self, file: Path | None = None) -> bool:
-        """Read the files anew; whether runs that begin now have other tools than before. Runs under way keep theirs.
+        """Read the files again; whether runs that begin now have other tools than before. Runs under way keep theirs.
         `file` is the configuration where there was none.
 
         Raises:
@@ -270,14 +270,14 @@ async def open_app(
 ) -> AsyncIterator[App]:
     """Tools, executor and journal for as long as the block lasts; the journal is made if it is not there.
 
-    Files are read, and MCP servers connected, all at once. One that cannot be had and is not required is told to
+    Files are read, and MCP servers connected, all at once. One that is not available and is not required is told to
     the person, and joins when it comes back. `beside` gives tools that go with those that there are;
-    `adjust` does to a configuration that is read anew what was done to this one since it was read. `clients` are those
+    `adjust` does to a configuration that is read again what was done to this one since it was read. `clients` are those
     that MCP servers work for, where we stand between them.
 
     Raises:
-        UsageError: Something in the configuration, or wanted beside it, cannot be had.
-        McpError: A server that is required cannot be had.
+        UsageError: Something in the configuration, or wanted beside it, is not available.
+        McpError: A server that is required is not available.
         JournalError: The journal cannot be opened.
         StateError: The state that replicas share cannot be used.
     """

@@ -32,7 +32,7 @@ class CompactedPart(Struct, frozen=True):
 
 
 def compact_files(journal: Path, services: Path) -> dict[str, CompactedPart]:
-    """Write each file of a state anew inside itself.
+    """Rewrite each file of a state in its place.
 
     Raises:
         UsageError: Somebody writes to one of them, or the disk is full; the files before it are done.
@@ -46,7 +46,7 @@ def compact_files(journal: Path, services: Path) -> dict[str, CompactedPart]:
 
 
 def compact_database(url: StateUrl) -> dict[str, CompactedPart]:
-    """Write each table of a state anew, with its indexes. Whoever uses a table waits until it is done.
+    """Rewrite each table of a state, with its indexes. Whoever uses a table waits until it is done.
 
     Raises:
         StateError: The database cannot be used, somebody keeps a table, or there is no room; the tables before it are

@@ -105,7 +105,7 @@ class LoadedGroups:
         return self.tools()
 
     async def change(self, config: Config, in_use: Sets) -> None:
-        """Hold what this configuration says instead. If it cannot be had, everything stays as it was.
+        """Hold what this configuration says instead. If it is not available, everything stays as it was.
 
         Raises:
             HandrailError: Something in it, or in a file that it names, is wrong.

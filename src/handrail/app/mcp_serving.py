@@ -62,8 +62,8 @@ async def open_served(
     MCP servers among the tools are told what the `client` can do; None: nobody knows yet who will come.
 
     Raises:
-        UsageError: Something in the configuration cannot be had.
-        McpError: A server that is required cannot be had.
+        UsageError: Something in the configuration is not available.
+        McpError: A server that is required is not available.
         JournalError: The journal cannot be opened.
     """
     person = person or Person()

@@ -118,7 +118,7 @@ class NetworkNode:
         return caller.id in self.session_holders
 
     async def reload(self) -> str:
-        """Read the files of the configuration anew; what came of it, for whoever asked for that."""
+        """Read the files of the configuration again; what came of it, for whoever asked for that."""
         before = _lasting(self.app.config)
         try:
             await self.app.reload()
@@ -228,8 +228,8 @@ async def open_node(
     """Bus, services, tools and links to other nodes for as long as the block lasts. Nothing listens yet.
 
     Raises:
-        UsageError: Something in the configuration cannot be had.
-        McpError: An MCP server that is required cannot be had.
+        UsageError: Something in the configuration is not available.
+        McpError: An MCP server that is required is not available.
         JournalError: The journal cannot be opened.
     """
     person = person or Person()

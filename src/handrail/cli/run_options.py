@@ -43,7 +43,7 @@ class CliSetup:
     view: CommandView
     config: Config
     adjust: Adjust = lambda config: config
-    """What was done to the configuration since it was read, for when it is read anew."""
+    """What was done to the configuration since it was read, for when it is read again."""
 
     @property
     def journal(self) -> Path:
@@ -56,7 +56,7 @@ class CliSetup:
         return _offering(self.config, most).offering
 
     def adjusted(self, adjust: Adjust) -> CliSetup:
-        """The same with something changed in the configuration, now and whenever it is read anew."""
+        """The same with something changed in the configuration, now and whenever it is read again."""
         before = self.adjust
         return CliSetup(self.view, adjust(self.config), lambda config: adjust(before(config)))
 
@@ -117,7 +117,7 @@ class RunOptions:
 
 def configured(function: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options that all have, and `--config`, as a `CliSetup`. Its configuration is approved, now and
-    whenever it is read anew."""
+    whenever it is read again."""
 
     def approved(setup: CliSetup, **options: Any) -> None:
         from handrail.cli.config.approval import check_approved, require_approval

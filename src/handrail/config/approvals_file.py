@@ -52,7 +52,7 @@ class ApprovalsContent(VersionedContent, frozen=True, omit_defaults=True):
 
 
 class ApprovalsFile:
-    """The file. Several processes may use it at once; each change reads it anew under a lock."""
+    """The file. Several processes may use it at once; each change reads it again under a lock."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE

@@ -46,7 +46,7 @@ def config_key(config: Path) -> str:
 
 
 class UserFile(Generic[T]):
-    """The file. Only the user can read it; each change reads it anew under a lock."""
+    """The file. Only the user can read it; each change reads it again under a lock."""
 
     def __init__(self, path: Path, content: type[T], called: str) -> None:
         self.path = path

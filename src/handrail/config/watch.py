@@ -30,7 +30,7 @@ class WatchedFiles:
         )
 
     def meet(self, files: Iterable[Path], anew: Iterable[Path] = ()) -> None:
-        """Know also those that were never looked at, and look at some anew, without calling that a change."""
+        """Know also those that were never looked at, and look at some again, without calling that a change."""
         known = {path: stamp for path, stamp in self._seen.items() if path not in set(anew)}
         self._seen = {path: known[path] if path in known else _stamp(path) for path in files}
 
@@ -61,7 +61,7 @@ def config_files(config: Path | None, ensembles: Iterable[Path]) -> tuple[Path, 
 
 
 def ensembles_in(config: Path | None) -> tuple[Path, ...]:
-    """The ensembles that a file names, whatever else is wrong with it: a mistake may be mended in one of them."""
+    """The ensembles that a file names, whatever else is wrong with it: a mistake may be fixed in one of them."""
     return () if config is None else _paths_beside(config, _list_in(config, "ensembles"))
 
 

@@ -1,6 +1,6 @@
 """Numbered events that any number of followers read, each from where it was. Nobody who follows is waited for.
 
-A follower that falls behind what is remembered is shown everything anew.
+A follower that falls behind what is remembered is shown everything again.
 """
 
 from __future__ import annotations

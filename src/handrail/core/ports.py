@@ -144,7 +144,7 @@ class CompletesText(Protocol):
 
     @property
     def text_model(self) -> Model | None:
-        """A model that is asked with one user message and goes on with its text; None where it cannot be had."""
+        """A model that is asked with one user message and goes on with its text; None where it is not available."""
         ...
 
 

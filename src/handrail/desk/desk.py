@@ -414,8 +414,8 @@ async def open_desk(
     """As `open_app`, with conversations. Every so many seconds of `look` the files are looked at; None is never.
 
     Raises:
-        UsageError: Something in the configuration cannot be had.
-        McpError: An MCP server that is required cannot be had.
+        UsageError: Something in the configuration is not available.
+        McpError: An MCP server that is required is not available.
         JournalError: The journal cannot be opened.
     """
     person = person or Person()

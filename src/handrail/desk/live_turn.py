@@ -151,7 +151,7 @@ class TurnAssembler:
         return None
 
     def _start_over(self) -> None:
-        """An attempt at a reply came to nothing, and another may follow: what it wrote of calls is no call."""
+        """An attempt at a reply failed, and another may follow: what it wrote of calls is no call."""
         self._written.clear()
         self._calls = {id: call for id, call in self._calls.items() if call.stage != "writing"}
 

@@ -14,7 +14,7 @@ from handrail.core.errors import Outcome
 from handrail.core.footnotes import FootnoteMark, FootnoteSource
 
 State = Literal["idle", "working", "waiting", "failed"]
-"""`waiting`: for a person's decision. `failed`: the last turn came to nothing, or a tool in it failed."""
+"""`waiting`: for a person's decision. `failed`: the last turn failed, or a tool in it failed."""
 
 
 # ── a conversation ───────────────────────────────────────────────────────────────────

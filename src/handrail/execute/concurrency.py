@@ -39,7 +39,7 @@ class CallGate:
         self.waiting: set[GateEntry] = set()
         """Those that hold something and wait for a place among all calls."""
         self._tools: dict[tuple[str, int], ConcurrencySlots] = {}
-        """By name and number: a tool may be given anew with another."""
+        """By name and number: a tool may be given again with another."""
         self._resources: dict[Hashable, ResourceLock] = {}
 
     def enter(self, tool: Tool, resource: Hashable | None, held: tuple[Any, ...] | None = None) -> GateEntry:

@@ -12,9 +12,9 @@ an earlier one:
     has its result                           runs, unless the run of the         that result, if it is from before the
                                              earlier call was cut off: then      conversation and within the window;
                                              that result, within the window      else it runs
-    was allowed and has not run              asks anew                           runs by that decision, once
-    waits for a person's decision            asks anew                           waits for the same decision
-    was denied after it was answered as      asks anew                           is denied, once: nobody was told of
+    was allowed and has not run              asks again                          runs by that decision, once
+    waits for a person's decision            asks again                          waits for the same decision
+    was denied after it was answered as      asks again                          is denied, once: nobody was told of
     one that waits                                                               that decision yet
     failed, or was denied                    runs                                runs
 

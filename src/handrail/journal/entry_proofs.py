@@ -1,7 +1,7 @@
 """Proofs of single entries of a journal, made without reading the other entries.
 
 The last checkpoint is signed. From its frontier the tree goes on over the few entries behind it, each chained to the
-one before, as when a writer opens the journal. So whatever is proven here, or signed anew, continues what was
+one before, as when a writer opens the journal. So whatever is proven here, or signed, continues what was
 signed: an entry that was changed since does not lead to the root, whoever changed the stored hashes with it.
 
 That the rest of the journal is unchanged is for `audit` to say.

@@ -2,7 +2,7 @@
 
 SQLite goes on writing into files that were removed or replaced, and makes a new database
 where there is none. Either way a record would be lost in silence, and its effects could
-be repeated. So a journal that was begun is never begun anew without being told to.
+be repeated. So a journal that was begun is never begun again without an order to do so.
 """
 
 from __future__ import annotations

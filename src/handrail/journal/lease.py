@@ -112,7 +112,7 @@ class RunLeases:
         self._files, self._held = {}, {}
 
     def _file(self, name: str) -> LockFile:
-        """A file of the folder. One that was removed is made anew, since others will lock the one that is there."""
+        """A file of the folder. One that was removed is made again, since others will lock the one that is there."""
         path = f"{self._folder}/{name}"
         file = self._files.get(name)
         if file is None or not file.is_at(path):

@@ -15,7 +15,7 @@ EMPTY = hashlib.sha256().digest()
 
 
 _LEAF = hashlib.sha256(b"\x00")
-"""To copy it is quicker than to begin anew, and the journal does it for every entry."""
+"""Copying it is quicker than making a new one, and the journal does it for every entry."""
 
 
 def leaf_hash(data: bytes) -> bytes:

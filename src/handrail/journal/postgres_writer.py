@@ -98,7 +98,7 @@ class PostgresWriter(JournalWriter):
         """Write these entries, all or none, but for those that came too late, as in a file. With `durable` the server
         has them on its disk.
 
-        Where the connection is lost it is made anew, for as long as others are waited for, and what the server may
+        Where the connection is lost it is made again, for as long as others are waited for, and what the server may
         have kept is looked for before anything is written again.
 
         Raises:
@@ -226,7 +226,7 @@ class PostgresWriter(JournalWriter):
         return super().last_effect(identity)
 
     def _mend(self) -> None:
-        """Connect anew, if the connection was found lost."""
+        """Connect again, if the connection was found lost."""
         if self._tables.connection.closed or self._tables.connection.broken:
             self._reconnect()
 

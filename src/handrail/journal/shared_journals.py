@@ -83,7 +83,7 @@ class _JournalUse:
 
 
 def _is_usable(opened: Future[SqliteJournal]) -> bool:
-    """Whether another may join. A journal that failed takes no more entries, but opened anew it may."""
+    """Whether another may join. A journal that failed takes no more entries, but opened again it may."""
     if not opened.done():
         return True
     return opened.exception() is None and not opened.result().has_failed

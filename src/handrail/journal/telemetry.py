@@ -39,7 +39,7 @@ class ModelTelemetry(Struct, frozen=True, kw_only=True):
     model: str
     replies: int
     failed: dict[str, int]
-    """Attempts that came to nothing, by the code of their error."""
+    """Attempts that failed, by the code of their error."""
 
 
 class Telemetry:

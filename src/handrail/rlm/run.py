@@ -63,7 +63,7 @@ TASK = 20_000
 """Characters up to which a prompt without a question is shown to the model whole, as its task."""
 _NEVER = 10**9
 _LEAST = 0.001
-"""Seconds, where none are left: the runner takes no nought."""
+"""Seconds, where none are left: the runner takes no 0."""
 
 
 @asynccontextmanager

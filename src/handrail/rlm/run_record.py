@@ -40,7 +40,7 @@ class RlmRunRecord:
     calls: tuple[CallIntended | CallSettled, ...] = ()
     """The calls of its code."""
     cut_off: frozenset[str] = frozenset()
-    """The calls of the tool that came to nothing, and whose code had called nothing by then."""
+    """The calls of the tool that failed, and whose code had called nothing by then."""
 
     def check(self, run: str, question: str | None) -> None:
         """Make sure that the run can be taken up with this question.
@@ -55,7 +55,7 @@ class RlmRunRecord:
             raise UsageError(f"run {run!r} was begun with another question; ask that, or none, or begin another run")
 
     def setup_id(self, run: str, number: int) -> str:
-        """The id of the call that makes the REPL ready. A failed one is made anew, unless it had effects."""
+        """The id of the call that makes the REPL ready. A failed one is made again, unless it had effects."""
         id = nested_id(run, f"setup-{number}")
         for attempt in count(1):
             if id not in self.cut_off:

@@ -34,7 +34,7 @@ from handrail.run.transcript import TakenIds
 Early = Callable[[ToolCall, Emit], asyncio.Task[ToolResult] | None]
 """Starts a call while the model still speaks, if that is safe, and gives its events to the `Emit`."""
 Failed = Callable[[AttemptFailed], Awaitable[None]]
-"""Told of an attempt that came to nothing, before the next one begins."""
+"""Told of an attempt that failed, before the next one begins."""
 
 
 class ModelReply:

@@ -39,7 +39,7 @@ class ModelWordsReader:
     model: Model
 
     async def read(self, begin_run: BeginRun, source: str, words: str, schema: dict[str, Any]) -> dict[str, Any] | None:
-        """Plain values that fit the schema, as the words have them; None if the query came to nothing.
+        """Plain values that fit the schema, as the words have them; None if the query failed.
 
         Raises:
             JournalError: Without a record nothing goes on.

@@ -1,6 +1,6 @@
 """Connections to the PostgreSQL server of a state: made when they are needed, kept, and thrown away when it is gone.
 
-While the server cannot be reached, requests fail at once: it is tried anew only after a moment.
+While the server cannot be reached, requests fail at once: it is tried again only after a moment.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Values that hold no free text: numbers, booleans, dates, addresses, one of several words that a developer wrote.
 
-The extract of what outsiders wrote consists of them. A value is built anew by its schema, so that nothing else that a
+The extract of what outsiders wrote consists of them. A value is rebuilt by its schema, so that nothing else that a
 model answered comes along.
 """
 
@@ -78,7 +78,7 @@ def _check(schema: Any, root: Mapping[str, Any], path: str, tool: str, depth: in
 
 
 def plain_value(value: Any, schema: Mapping[str, Any]) -> Any:
-    """The value, made anew by its schema. Fields that the schema does not have are left out.
+    """The value, rebuilt by its schema. Fields that the schema does not have are left out.
 
     Raises:
         NotPlain: It does not fit.

@@ -96,8 +96,8 @@ async def open_desk_node(
     machine, only where no other machine reaches it, and nobody without a token.
 
     Raises:
-        UsageError: Something in the configuration cannot be had.
-        McpError: An MCP server that is required cannot be had.
+        UsageError: Something in the configuration is not available.
+        McpError: An MCP server that is required is not available.
         JournalError: The journal cannot be opened.
     """
     person = person or Person()

@@ -239,7 +239,7 @@ class ChatScreen(Screen[None]):
             self._ask(next(iter(self._questions.values())))
 
     async def action_question(self) -> None:
-        """The first question that still waits, those of other programs last. One that was put off is asked anew."""
+        """The first question that still waits, those of other programs last. One that was put off is asked again."""
         if self._questions:
             self._ask(next(iter(self._questions.values())))
         elif self.state == "waiting":

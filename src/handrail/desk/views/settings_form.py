@@ -43,7 +43,7 @@ _FITS: Mapping[str, Callable[[Any], bool]] = {
     "texts": _is_texts,
     "variable": lambda value: isinstance(value, str) and KEY.fullmatch(value) is not None,
 }
-"""Whether a field can show a value; a wrong one, too, so that it can be mended there."""
+"""Whether a field can show a value; a wrong one, too, so that it can be fixed there."""
 
 
 def setting_groups(text: str, environ: Mapping[str, str]) -> tuple[FieldGroup, ...]:

@@ -71,7 +71,7 @@ class OverlappingWrites:
                     del self._running[call]
 
     def __enter__(self) -> None:
-        """While a call is under way; when none is, there is nothing to compare and all counts start anew."""
+        """While a call is under way; when none is, there is nothing to compare and all counts start over."""
         self._users += 1
 
     def __exit__(self, *exc: object) -> None:

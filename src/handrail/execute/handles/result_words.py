@@ -26,7 +26,7 @@ class WordsReader(Protocol):
     """A reader of the words that the model of a run is not shown."""
 
     async def read(self, begin_run: BeginRun, source: str, words: str, schema: dict[str, Any]) -> dict[str, Any] | None:
-        """Plain values that fit the schema, as the words have them; None if that came to nothing."""
+        """Plain values that fit the schema, as the words have them; None if that failed."""
         ...
 
 

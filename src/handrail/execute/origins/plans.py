@@ -181,7 +181,7 @@ class RunPlan:
         self._used[call_id] = call
 
     def give_back(self, call_id: str) -> None:
-        """The call came to nothing: nothing was read, and nothing changed."""
+        """The call failed: nothing was read, and nothing changed."""
         call = self._used.pop(call_id, None)
         if call is not None:
             self._calls[call.number].remove(call_id)

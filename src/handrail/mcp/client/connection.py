@@ -1,4 +1,4 @@
-"""A connection to an MCP server that mends itself.
+"""A connection to an MCP server that repairs itself.
 
 Each try is a `ServerLink` in a task of its own; the one here supervises: it begins the
 next when one has ended, ever later, and says to whom it waits. Whoever uses a

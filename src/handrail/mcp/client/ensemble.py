@@ -2,7 +2,7 @@
 
 What it offers is what the server listed last and can be used. A set of tools that was
 frozen before a change goes on with the tools that are as they were; one that changed
-is refused from then on, until somebody takes the tools anew.
+is refused from then on, until somebody takes the tools again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One connection from its beginning to its end. It is never mended: another one takes its place.
+"""One connection from its beginning to its end. It is never repaired: another one takes its place.
 
 It lives in a task of its own, because the SDK cancels whoever opened a client when
 the connection breaks.

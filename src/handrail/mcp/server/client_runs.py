@@ -68,7 +68,7 @@ class ClientRuns:
     def since(self, caller: McpCaller, owner: str) -> int:
         """When the conversation began that a call belongs to, in milliseconds since 1970.
 
-        Nothing tells whether a client without a session was restarted but that it connects anew.
+        Nothing tells whether a client without a session was restarted but that it connects again.
         """
         if caller.session is None and not caller.local:
             where = owner, caller.connection

@@ -49,7 +49,7 @@ async def serve_http(
     `token` is what every client must bring, or a token for each of several by name.
 
     Raises:
-        UsageError: It would be open to others without a token, or the port cannot be had.
+        UsageError: It would be open to others without a token, or the port is not available.
         MissingExtra: The MCP library is not installed.
     """
     keys = AccessKeys(token)

@@ -41,7 +41,7 @@ class _KnownCall:
         """What was asked, so that the id cannot come to mean something else."""
         self.answer: bytes | BusError | None = None
         self.tries = 0
-        """How often it was begun and came to nothing, and may be again: then it is another call to the executor."""
+        """How often it was begun and failed, and may be again: then it is another call to the executor."""
 
     def check(self, same: bytes) -> None:
         if self.same != same:
@@ -50,7 +50,7 @@ class _KnownCall:
 
 
 class AnsweredCalls:
-    """The calls of callers that gave them ids: under way, or answered of late."""
+    """The calls of callers that gave them ids: under way, or answered recently."""
 
     def __init__(self, clock: Clock) -> None:
         self._flights: SingleFlight[Key, None] = SingleFlight()

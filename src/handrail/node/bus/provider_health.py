@@ -11,7 +11,7 @@ LEAST = 5
 ENOUGH = 0.5
 """The share that must have been answered."""
 QUARANTINE = 60.0
-"""Seconds that one below that is left alone; then it begins anew."""
+"""Seconds that one below that is left alone; then it starts over."""
 
 
 class ProviderHealth:

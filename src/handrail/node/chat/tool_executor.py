@@ -221,7 +221,7 @@ class ToolExecutor(ClosedOnExit):
         `stream_to` gets every frame as it arrives, with one `done` or `error` at the end.
 
         Raises:
-            BusError: The chat could not be had, with a code of the closed set.
+            BusError: The chat was not available, with a code of the closed set.
             JournalError: The record cannot be kept, so nothing more may run.
         """
         reader = ChatFrameSender(stream_to)

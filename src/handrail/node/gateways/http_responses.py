@@ -83,7 +83,7 @@ _MODEL_FORMS: dict[str, Callable[[str], dict[str, Any]]] = {
 
 
 def response_to_store(answer: SharedAnswer) -> Response | None:
-    """What is answered whenever a key comes again; None if the request may be begun anew."""
+    """What is answered whenever a key comes again; None if the request may be begun again."""
     plan, talk = answer.plan, answer.talk
     if (talk.failed or talk.task.cancelled()) and not talk.changed:
         return None

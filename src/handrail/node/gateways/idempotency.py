@@ -171,7 +171,7 @@ class IdempotentAnswers:
     def _go_on_alone(self, answer: SharedAnswer) -> None:
         """As many answers go on without a client as with one. Beyond, one of the principal who has most of them ends,
         so that nobody ends those of others: the one that was left first, and rather one that has changed nothing. Of
-        that a retry begins anew, of another it takes up the record of its run."""
+        that a retry starts over, of another it takes up the record of its run."""
         self._alone[answer] = None
         if len(self._alone) > self._bounds.at_once:
             counts = Counter(each.sent.whose for each in self._alone)
@@ -207,7 +207,7 @@ class IdempotentAnswers:
             self._take_out(_name(answer.sent), answer)
 
     def keep(self, answer: SharedAnswer, given: Response | None) -> None:
-        """An answer with a key is over; None if it came to nothing and may be asked for anew."""
+        """An answer with a key is over; None if it failed and may be asked for again."""
         answer.stay()
         name = _name(answer.sent)
         self._live.pop(name, None)

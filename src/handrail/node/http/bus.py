@@ -1,6 +1,6 @@
 """The bus of another node: what it offers is called here as if it were in this process.
 
-Nothing is ever run twice for want of an answer. A connection that breaks after a call was sent is
+Nothing is ever run twice because an answer is missing. A connection that breaks after a call was sent is
 made again, with the same id: the node answers from memory, or says that it knows nothing of it.
 """
 

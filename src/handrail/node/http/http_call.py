@@ -93,7 +93,7 @@ class HttpCall(Struct, frozen=True, kw_only=True):
         return None if self.terms.token is None else f"Bearer {self.terms.token}"
 
     def _fields(self, body: bytes) -> dict[str, str]:
-        """What every envelope has, signed anew for each attempt."""
+        """What every envelope has, signed for each attempt."""
         called = {"capability": self.capability, "version": self.version, "request_id": self.request_id}
         if self.signing is None:
             return called

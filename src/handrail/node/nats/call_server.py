@@ -255,7 +255,7 @@ def _same(what: bytes) -> bytes:
 
 
 def signed_fields(request: NatsRequest) -> dict[str, str]:
-    """The envelope of a call as it is signed. The attempt is part of it, so that each is signed anew."""
+    """The envelope of a call as it is signed. The attempt is part of it, so each has a signature of its own."""
     return {
         "capability": request.capability,
         "version": request.version,

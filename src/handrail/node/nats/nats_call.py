@@ -1,4 +1,4 @@
-"""A call as its caller made it: the same for every attempt, each of which is signed anew."""
+"""A call as its caller made it: the same for every attempt, each of which has a signature of its own."""
 
 from __future__ import annotations
 

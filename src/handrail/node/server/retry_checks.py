@@ -1,6 +1,6 @@
 """Retries of calls: they are answered by whoever had them, and never begun if nobody knows whether they ran.
 
-A client that lost its connection asks again with the same id. A node that was started anew in between has
+A client that lost its connection asks again with the same id. A node that was started again in between has
 forgotten the first time; what must not be done twice it does not do, and says that nobody knows. Where replicas share
 one record, it says what became of the call, whichever of them had it: then it is asked.
 """
@@ -24,7 +24,7 @@ MOST = 5_000
 
 
 class RecentCallIds:
-    """Which calls this process was asked for, of late."""
+    """The calls that this process was asked for recently."""
 
     def __init__(self, clock: Clock = SystemClock(), *, shared_record: bool = False) -> None:
         """`shared_record` is whether whoever else may have been asked records where this process does."""

@@ -53,7 +53,7 @@ def sign_call(
     to: str = "",
     clock: Clock = SystemClock(),
 ) -> dict[str, str]:
-    """The fields of the envelope of a call, `signature` among them. Each attempt is signed anew. `to` is the id of the
+    """The fields of the envelope of a call, `signature` among them. Each attempt needs its own. `to` is the id of the
     node that is called."""
     fields = {
         "capability": capability,

@@ -5,7 +5,7 @@
     content/<ab>/<sha256>                texts of 1,024 bytes or more, images, files
 
 Saving a longer version of what is there adds lines; anything else writes the file
-anew. Either way the old conversation or the new one is there, whenever the machine
+again. Either way the old conversation or the new one is there, whenever the machine
 stops. Several processes may share a folder; who saves last is believed. Every
 method blocks: call them from a thread if an event loop must go on meanwhile.
 """

@@ -14,7 +14,7 @@ from handrail.core.errors import InvalidDefinition
 from handrail.tools.types.hints import class_hints
 
 MISSING: Any = inspect.Parameter.empty
-"""Stands for a default that there is not, or that is made anew each time."""
+"""Stands for a default that there is not, or that is made again each time."""
 
 # Factories that always make the same, so that what they make can be shown as the default.
 _PLAIN_FACTORIES = (list, dict, set, frozenset)

@@ -197,7 +197,7 @@ class ResponseStore:
 
 
 def _check_complete(response: StoredResponse) -> None:
-    """Refuses a response that came to nothing: its conversation lacks what it did, and a model would do that again."""
+    """Refuses a response that failed: its conversation lacks what it did, and a model would do that again."""
     if (status := response.document["status"]) in ("failed", "cancelled"):
         raise BusError(
             "bad_request",
