@@ -234,7 +234,7 @@ async def test_without_retries_there_is_one_attempt(transport: HttpTransport) ->
 
 @pytest.mark.parametrize("rest", [(CUT,), (b"data: {broken\n\n", HOLD), (), (sse({"end": "end"}) + b"data: {", CUT)])
 @pytest.mark.parametrize("first", [{"say": "Hel"}, {"call": "add"}])
-async def test_a_reply_that_breaks_off_after_it_began_is_an_error_and_not_begun_anew(
+async def test_a_reply_that_breaks_off_after_it_began_is_an_error_and_is_not_retried(
     transport: HttpTransport, first: dict[str, str], rest: tuple[Any, ...]
 ) -> None:
     scene, server, error = await asked(transport, streamed(sse(first), *rest), HELLO)
