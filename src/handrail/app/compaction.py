@@ -1,6 +1,5 @@
 """Compaction: gives back the space of what was erased or ended, in the files of a node or the tables of its
-database.
-"""
+database."""
 
 from __future__ import annotations
 

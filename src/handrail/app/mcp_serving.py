@@ -162,8 +162,7 @@ def _lasting(config: Config) -> ServeSettings:
 
 def _principal(app: App, converse: str | None, asking: CurrentCaller) -> Callable[[McpCaller], Principal]:
     """The principal of a caller: it may call what is served now, and no more. The server asks this first in every
-    request.
-    """
+    request."""
 
     def principal(caller: McpCaller) -> Principal:
         tools = app.config.serve.tools

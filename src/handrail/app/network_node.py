@@ -297,8 +297,7 @@ def _bus(config: Config, app: App, identity: Identity, admission: TokenAdmission
 
 class _ScopeApprover:
     """Approves by the scopes of the caller: on the bus a side effect needs no approval of its own. What a rule denies
-    is denied here too.
-    """
+    is denied here too."""
 
     def __init__(self, app: App) -> None:
         self._app = app

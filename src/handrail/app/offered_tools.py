@@ -76,8 +76,7 @@ class OfferedTools:
 
     def follow(self) -> None:
         """Renews the tools, as `renew` does, while the node runs. A mistake in a new file does not hold up the other
-        changes.
-        """
+        changes."""
         try:
             self.renew()
         except UsageError as error:

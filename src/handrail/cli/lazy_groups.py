@@ -18,8 +18,7 @@ INTERRUPTED = 130
 
 Commands = Mapping[str, tuple[str, str]]
 """The commands of a group by name: where each one is, as `module:function` below `handrail.cli`, and its line in the
-help of the group. Without a function it is the `command` of the module.
-"""
+help of the group. Without a function it is the `command` of the module."""
 
 
 class LazyGroup(click.Group):

@@ -83,8 +83,7 @@ class RunOptions:
 
     def ask(self) -> Ask:
         """The approver for calls that no rule decides: none after --yes, the person at the terminal, or one who answers
-        later.
-        """
+        later."""
         from handrail.app import AllowAll
         from handrail.cli.confirm.answers import login_name
         from handrail.execute.confirm import DeferAll
@@ -131,8 +130,7 @@ def configured(function: Callable[..., None]) -> Callable[..., None]:
 
 def with_unapproved_configuration(function: Callable[..., None]) -> Callable[..., None]:
     """Like `configured`, for a command that only looks at the configuration: it imports, starts, obeys and sends
-    nothing that the file names.
-    """
+    nothing that the file names."""
 
     def with_setup(view: CommandView, config: Path | None, **options: Any) -> None:
         from handrail.config.load import find_config, load_config

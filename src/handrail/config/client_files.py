@@ -45,8 +45,7 @@ PLACES: Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
     ),
 }
 """Where these programs keep their servers, the project's files before the user's, with the keys that lead to the
-servers.
-"""
+servers."""
 
 
 @dataclass(frozen=True, slots=True)

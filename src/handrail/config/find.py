@@ -1,6 +1,5 @@
 """Finds the configuration: the one that is named, or the one in this folder or the nearest above that only the user can
-have written.
-"""
+have written."""
 
 from __future__ import annotations
 

@@ -47,8 +47,7 @@ class McpSettings:
 
     endpoint: Endpoint
     """The address as it is written: `env:NAME` and `${NAME}` are not filled in, so that no secret is shown, approved or
-    kept.
-    """
+    kept."""
     literal: bool = False
     """Whether the endpoint is meant as it stands, because no file says it: then nothing in it is a variable."""
     enabled: bool = True

@@ -75,8 +75,7 @@ class NodeSettings:
     """Which tools others may be given, by names or patterns; None is all."""
     metrics: tuple[str, int] | None = None
     """The address at which metrics and probes are answered without a token; None answers them only at the node's own
-    address, with one.
-    """
+    address, with one."""
     log: Literal["text", "json"] = "text"
     """What it writes on stderr: lines for people, or an object of JSON a line."""
     nats: tuple[str, ...] | None = None

@@ -18,8 +18,7 @@ class RlmSettings:
     """The one that writes the code; None is the default model."""
     sub_models: tuple[str, ...] = ()
     """The models that the code asks, the first unless it names one. Without any, the code asks the model that writes
-    it.
-    """
+    it."""
     sub_window: int | None = None
     """Characters that they can read at once, where they do not say so themselves."""
     tools: tuple[str, ...] | None = None

@@ -93,8 +93,7 @@ class FileRules:
 
 class SharedRules:
     """The rules of a node in the state that its replicas share. The database is asked each time: a copy in memory would
-    let a revoked rule hold for as long as the copy lasts.
-    """
+    let a revoked rule hold for as long as the copy lasts."""
 
     def __init__(self, database: StateDatabase) -> None:
         self._database = database

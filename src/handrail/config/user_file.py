@@ -40,8 +40,7 @@ def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 def config_key(config: Path) -> str:
     """The name of a configuration: its path. A link elsewhere to the same file has another folder, in which its
-    commands would run.
-    """
+    commands would run."""
     return str(config.parent.resolve() / config.name)
 
 

@@ -21,8 +21,7 @@ class WatchedFiles:
 
     def look(self, files: Iterable[Path]) -> tuple[Path, ...]:
         """Returns the files that changed, came or went since the last look. The set of files may be another one than
-        then.
-        """
+        then."""
         now = _stamps(files)
         before, self._seen = self._seen, now
         return tuple(

@@ -64,8 +64,7 @@ class Context(Struct, frozen=True, kw_only=True):
     """The tools and resources that the calls above this one hold; it runs inside them and does not wait for them."""
     raised: dict[str, Exception] | None = None
     """Collects the exceptions of failed calls by the id of the call, for a caller in this process who wants more than
-    their text.
-    """
+    their text."""
     deps: Any = None
     """What the tools of this call and the calls below it get as `Invocation.deps`, in place of what the executor has.
     It stays in this process: it is never sent, recorded or shown."""

@@ -1,6 +1,5 @@
 """A file that holds one secret: it belongs to its owner, who alone may read it, and it is written whole or not at
-all.
-"""
+all."""
 
 from __future__ import annotations
 

@@ -18,8 +18,7 @@ class ToolOffer(Struct, frozen=True):
     input_schema: dict[str, Any]
     deferred: bool = False
     """Whether the tool is not shown at once, but found by the service when the model searches. Only for models that
-    search tools.
-    """
+    search tools."""
     by_program: bool = False
     """Programs that the model writes, and the service runs, may call it. Only for services that run programs."""
 

@@ -271,8 +271,7 @@ class DeskConversation:
 
     def take_over(self, about: ConversationMetadata, conversation: Conversation, *, at_replica: bool = False) -> None:
         """Continues after another program went on with the conversation and saved it; `at_replica` tells whether a
-        replica still works on it.
-        """
+        replica still works on it."""
         self.kept.took(about, conversation)
         self.chosen, self.at_replica = about.chosen, at_replica
         self.become(conversation)

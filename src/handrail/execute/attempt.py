@@ -139,8 +139,7 @@ class CallAttempt:
     @property
     def scope(self) -> str:
         """The memory that may answer the call. Code reads whole results and a model reads cut ones, so they have two
-        memories.
-        """
+        memories."""
         whose = f"{self.recorder.run}\n{self.context.principal.id}"
         return f"{whose}\ncode" if self.is_for_code else whose
 

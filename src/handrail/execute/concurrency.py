@@ -135,8 +135,7 @@ class GateEntry:
 
     def _check(self, line: ResourceLock) -> None:
         """Checks that the line would move on if this call waited in it, and that no place is kept from those it waits
-        for.
-        """
+        for."""
         self.wait_in(line)
         try:
             lines = _reached(line)
@@ -159,8 +158,7 @@ class GateEntry:
 
     async def _place(self) -> None:
         """Takes a place among all calls. A running call that waits for this one, because it made it, must not keep it
-        out.
-        """
+        out."""
         gate = self._gate
         holds = self._lock is not None or self._places is not None
         if holds and gate.all.locked():

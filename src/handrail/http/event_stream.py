@@ -84,8 +84,7 @@ class FramePipe:
 
 class FrameTape:
     """Keeps all frames of one writer for any number of readers, each of which reads from the beginning. Nobody
-    waits.
-    """
+    waits."""
 
     def __init__(self) -> None:
         self._frames: list[bytes] = []

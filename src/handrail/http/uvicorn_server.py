@@ -94,8 +94,7 @@ class UvicornServer(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Shuts down as uvicorn does, without its tenth of a second of waiting, and without waiting for clients that do
-        not let go.
-        """
+        not let go."""
         for server in (*self.servers, *(sockets or ())):
             server.close()
         open = self.server_state.connections

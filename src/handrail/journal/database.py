@@ -80,8 +80,7 @@ _LIKE = {
 
 class JournalBusy(Exception):
     """Another process is writing. Nothing was written, and the caller should try again; it never leaves this
-    package.
-    """
+    package."""
 
 
 def connect(

@@ -135,8 +135,7 @@ def seal_entry(draft: EntryDraft, seq: int, n: int, prev: str) -> bytes:
 
 def _bodies(value: Any) -> tuple[bytes, bytes | None]:
     """A body as JSON as it is recorded, with secrets masked and what JSON cannot say escaped; and without the mask, if
-    the mask changed it.
-    """
+    the mask changed it."""
     try:
         data = encoded_body(value)
         if data is not None and _is_harmless(data.decode()):

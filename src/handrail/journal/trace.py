@@ -48,8 +48,7 @@ class TraceSpan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What it is inside of: a turn has 0, its calls 1, calls of those 2."""
     state: str = ""
     """The end of a reply or call; for a wait the answer and who gave it; for a retry the error. Empty: it is not
-    over.
-    """
+    over."""
     call_id: str = ""
     tokens: tuple[int, int] | None = None
     """The tokens of a reply, in and out."""

@@ -15,8 +15,7 @@ from handrail.journal.reader import JournalReader, JournalRow
 
 Shown = Literal["whole", "masked", "hidden", "erased", "changed"]
 """The part of the arguments that can be shown: `masked` hides only fields that are declared as secret, `hidden`
-more.
-"""
+more."""
 
 
 class WaitingQuestion(Struct, frozen=True):

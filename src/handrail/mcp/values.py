@@ -105,8 +105,7 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     protocol: str
     instructions: str = ""
     """Instructions for users of the server. People are shown them and models are not: they come from outside, and
-    nobody has approved them.
-    """
+    nobody has approved them."""
     capabilities: frozenset[str] = frozenset()
     """The names of its capabilities: `tools`, `resources`, `prompts`, `completions`, `tasks`."""
     declared: dict[str, Any] = field(default_factory=dict)

@@ -1,6 +1,5 @@
 """Events and blocks of kinds that this version does not know: they never end a reply, and each kind is reported
-once.
-"""
+once."""
 
 from __future__ import annotations
 

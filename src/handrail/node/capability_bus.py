@@ -345,8 +345,7 @@ class CapabilityBus(ClosedOnExit):
 
     def _caller_shown_to(self, caller: Caller, bus: Bus) -> Caller:
         """The caller that another node sees. Over a wire this program signs; a bus in this process would take the
-        caller for its own.
-        """
+        caller for its own."""
         if caller.trust != "self" or not isinstance(bus, CapabilityBus):
             return caller
         return Caller(principal=Principal(self._node_id, caller.principal.scopes), trust="member", token=caller.token)

@@ -28,8 +28,7 @@ _GIVE_UP = "the fixed program failed; give a model that can write code"
 
 def choose_root(model: Model, sub: Model | None, reads: int) -> Model:
     """The model that writes the code: the given one, or the fixed plan if that is too small; `sub` is the model that
-    the code asks.
-    """
+    the code asks."""
     if writes_code(model):
         return model
     return LineSearchRoot(reads=reads, is_bound=not writes_code(sub or model))

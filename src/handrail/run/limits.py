@@ -23,8 +23,7 @@ class Limits:
     on_limit: OnLimit = "finalise"
     """What to do at the limits of iterations and wrong calls: ask once more for an answer without calls; raise
     `LimitExceeded`; or stop. At the limits of tokens, seconds and cost nothing is left to ask with, so `finalise` stops
-    too.
-    """
+    too."""
     calls_per_turn: int = 32
     """Calls past this many in one reply are answered with `limit` and not run."""
     tokens: int | None = None

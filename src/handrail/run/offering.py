@@ -52,8 +52,7 @@ class Offering:
 
     most: int = 64
     """The most tools of which all are offered; with more, so many at once at most, besides those of the tag `always`.
-    Models choose worse from some 30 to 50 tools on, and no service that we know takes fewer than 128.
-    """
+    Models choose worse from some 30 to 50 tools on, and no service that we know takes fewer than 128."""
     found: int = 8
     """Tools that each thing the user says brings at most."""
     native: bool = True

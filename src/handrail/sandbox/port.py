@@ -23,8 +23,7 @@ Kind = Literal["monty", "os", "process"]
 
 Ending = Literal["ok", "error", "timeout", "memory", "output", "calls", "lost"]
 """The way in which a cell ended: by itself; by an exception; out of time, of memory, of output, of calls to the host;
-or because its interpreter ended while it ran.
-"""
+or because its interpreter ended while it ran."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +39,7 @@ class ReplLimits:
     """The most host calls of one cell."""
     calls_bytes: int = 256 * 2**20
     """The most bytes of the arguments and results of all calls of a run: they are kept while it goes on. Contexts do
-    not count.
-    """
+    not count."""
     message_bytes: int = 32 * 2**20
     """The largest value that may cross, either way. What a cell sends may besides hold 250,000 values at most."""
     disk_bytes: int = 64 * 2**20

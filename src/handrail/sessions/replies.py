@@ -31,8 +31,7 @@ class SessionReply(Struct, Generic[T], frozen=True):
     """The answer as the type that was asked for; without one, its text."""
     results: tuple[ToolResult, ...] = ()
     """The results of the calls that this prompt led to, in order; without those by which the model gave a typed
-    answer.
-    """
+    answer."""
 
     def __str__(self) -> str:
         return self.text

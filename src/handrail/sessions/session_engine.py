@@ -87,8 +87,7 @@ class SessionSetup(Struct, frozen=True, kw_only=True):
     options: SessionOptions
     code: CodeSettings | Literal["service"] | None
     """The place where code of the model runs that calls the tools: here, or at the service. None: the model calls them
-    itself.
-    """
+    itself."""
     on_wait: OnWait = "tell"
     """Whether the model is told that a call waits for a person, or the run pauses at the call."""
     agent: Agent | None = None

@@ -20,8 +20,7 @@ from handrail.desk.turns import last_spoken_index
 
 TERMS = DeskTerms(saves=False, ends_turns=False, on_wait="tell")
 """The terms of a chat: nothing is saved before /save, and the conversation is one run, which keeps its tools until
-/reload.
-"""
+/reload."""
 
 
 class CliChat:

@@ -113,8 +113,7 @@ class _FormBuilder:
 
     def _is_shown(self, path: Path, key: str) -> bool:
         """Whether a setting is shown under this name: of two names for one setting the written one, or the one in
-        `[llm]`.
-        """
+        `[llm]`."""
         place = (*path, key)
         if place in SAME:
             return self._at(place) is not None

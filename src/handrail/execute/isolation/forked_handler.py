@@ -98,8 +98,7 @@ class _ForkedHandler:
 
     def _serve(self, sock: socket.socket, function: Callable[[], Any]) -> NoReturn:
         """Runs in the fork: calls the function, sends the result, and leaves without any clean-up, which is the
-        host's.
-        """
+        host's."""
         pid = os.getpid()
         try:
             os.setpgid(0, 0)

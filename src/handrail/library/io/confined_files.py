@@ -149,8 +149,7 @@ class ConfinedFiles:
 
     def _absolute(self, path: str) -> ConfinedPath:
         """Matches whole names, so that /data-evil is not in /data, and the path as written, so that no '..' leads
-        in.
-        """
+        in."""
         ways = [
             (len(base.parts), root, _below(path, base))
             for root in self._roots.values()

@@ -67,8 +67,7 @@ def impossible_parameters(why: str) -> ToolError:
 @dataclass(frozen=True, slots=True)
 class EqualIntegers:
     """Every whole number from low to high with the same probability, as a die. They may be of any size; scipy's may
-    not.
-    """
+    not."""
 
     low: int
     high: int

@@ -202,8 +202,7 @@ class _HttpClient(httpx2.AsyncClient):
 
     def _sent_on_the_side(self, request: httpx2.Request, options: dict[str, Any]) -> httpx2.Response:
         """Sends a notice without waiting for it: a caller that gave up a request does not wait until the server has
-        heard of it.
-        """
+        heard of it."""
         if len(self._given_up) < _MOST_GIVEN_UP:
             task = asyncio.get_running_loop().create_task(self._tell(request, options, _NOTICE))
             self._given_up.add(task)

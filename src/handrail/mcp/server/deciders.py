@@ -34,8 +34,7 @@ class RoundState(Struct, frozen=True):
     @classmethod
     def read(cls, text: str | None) -> Self | None:
         """Reads a sealed question; None if it is of another kind: it was sealed by us, so it belongs to another
-        round.
-        """
+        round."""
         try:
             return None if text is None else msgspec.json.decode(text, type=cls)
         except msgspec.MsgspecError:

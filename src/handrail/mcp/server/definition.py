@@ -206,8 +206,7 @@ class McpServerDefinition:
     prompts: tuple[ServedPrompt, ...] = ()
     principal: Callable[[McpCaller], Principal] = local_principal
     """Gives the principal of a caller. Resources and prompts are covered by scopes `resource:<uri>` and
-    `prompt:<name>`.
-    """
+    `prompt:<name>`."""
     spill: Spill | None = None
     """The store of the invoker's long outputs, to send whole what must be whole."""
     finish: Callable[[str], Awaitable[None]] | None = None

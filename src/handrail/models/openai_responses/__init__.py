@@ -25,6 +25,5 @@ class OpenAIResponsesCodec(ProfiledCodec, frozen=True, kw_only=True):
     @property
     def _author(self) -> str:
         """The author of a reply's thoughts and items. They are sealed with keys of the service, and no other reads
-        them.
-        """
+        them."""
         return PROVIDER if self.service in ("", "openai") else f"{PROVIDER} of {self.service}"

@@ -217,8 +217,7 @@ CLOSES = tuple(
     sorted({mark for shape in (*_COMMON, CODE) for mark in shape.closes if mark not in ("```", '"/>')}, key=len)
 )[::-1]
 """Every closing mark, since models mix them up. But `"/>` stands in ordinary text, so it closes only its own
-opening.
-"""
+opening."""
 
 
 def shapes_of_format(format: str) -> tuple[CallShape, ...]:

@@ -36,8 +36,7 @@ class FormatMarks:
 
     def held(self, text: str, *, at_line: bool) -> int:
         """The number of characters at the end of a text that could begin a mark; `at_line` says whether the text begins
-        a line.
-        """
+        a line."""
         for count in range(min(len(text), self._longest - 1), 0, -1):
             end = text[-count:]
             if end in self._anywhere:

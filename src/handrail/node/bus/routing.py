@@ -1,6 +1,5 @@
 """Routing: which provider is asked, and which next: near and idle before far and busy, the same for a session, none
-that keeps failing.
-"""
+that keeps failing."""
 
 from __future__ import annotations
 

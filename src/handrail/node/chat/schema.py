@@ -157,5 +157,4 @@ STREAM: dict[str, dict[str, Any]] = {
     },
 }
 """The schemas of events. Only the first delta of a call has the name; the deltas of an id join to the arguments'
-JSON.
-"""
+JSON."""

@@ -26,8 +26,7 @@ from handrail.node.gateways.request_body import RequestIdentity
 
 Name = tuple[str, str, str | bytes, int]
 """The identity of a request: its owner, the API, the key or the content, and the number of the attempt; -1 for a
-key.
-"""
+key."""
 _NOT_OURS = ("idempotent-replayed", "content-length")
 
 

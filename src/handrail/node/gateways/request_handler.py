@@ -300,8 +300,7 @@ class _GatewayRequestHandler:
 
     async def _streamed(self, request: Request, answer: SharedAnswer, pipe: FramePipe) -> Response:
         """Streams the answer. Nothing is sent before the first event, so that the status can tell of an early
-        failure.
-        """
+        failure."""
         bounds = self._gateway.bounds
         await run_while_connected(request.receive, pipe.wait(bounds.keep_alive))
         if pipe.ended:

@@ -80,8 +80,7 @@ class GatewayWire:
     """Reads a request from its body and headers, of so many bytes at most."""
     writer: Callable[[str, int, str, GatewayRequest], AnswerWriter]
     """Makes a writer for an answer with this id, made at this time (seconds since 1970), under the name of this
-    model.
-    """
+    model."""
     failed: Callable[[GatewayFailure, str], dict[str, Any]]
     """The body of an error, with the id of the request."""
     alive: bytes

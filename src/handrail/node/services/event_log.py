@@ -28,8 +28,7 @@ _KEPT_AFTER = 7 * 86_400_000
 
 _FURTHEST = 2**32
 """How far the clock of another node may be ahead of ours. Without a limit, any node could bring our clock to its
-end.
-"""
+end."""
 
 TABLES = StoreTables(
     "events",

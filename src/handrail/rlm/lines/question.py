@@ -169,8 +169,7 @@ def _without(text: str, found: re.Match[str]) -> str:
 
 def _point(text: str) -> str:
     """A moment as text, with two digits for the hour and a space between date and time, so that moments compare as
-    text.
-    """
+    text."""
     if re.fullmatch(r"\d:.*", text):
         return f"0{text}"
     return text.replace("T", " ")

@@ -14,8 +14,7 @@ from handrail.sandbox.port import JSON
 
 Channels = dict[str, "HandlerChannel"]
 """The channels by the id of the call whose query uses the handlers. A cell's bridge adds them, and the tools find
-them.
-"""
+them."""
 
 
 class CellCutOff(CallWaitsForPerson):

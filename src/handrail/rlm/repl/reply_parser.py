@@ -23,8 +23,7 @@ _FENCE = re.compile(r"(?P<indent>[ \t]*)(?P<mark>`{3,}|~{3,})(?P<info>[^\n]*)")
 _FINAL = re.compile(r"^[ \t]*(?P<what>FINAL|FINAL_VAR)[ \t]*\(", re.MULTILINE)
 _READ = 20
 """The number of finals at the end of a reply that are looked at. Only the last counts, and reading each may take
-long.
-"""
+long."""
 _NAME = re.compile(r"[^\W\d]\w*")
 _QUOTES = ('"""', "'''", '"', "'")
 _MARK = re.compile("|".join((*_QUOTES, "#")))

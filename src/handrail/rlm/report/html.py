@@ -278,8 +278,7 @@ def _answer_line(query: ReportQuery) -> str:
 
 def _bar(begun: float, part: float) -> str:
     """The place of a stretch of time in the whole. It needs no inline style, so that the page allows none but its
-    own.
-    """
+    own."""
     start, width = min(max(begun, 0.0), 1.0) * 100, min(max(part, 0.004), 1.0) * 100
     return f'<svg class="bar" aria-hidden="true"><rect x="{start:.2f}%" width="{width:.2f}%" height="6"/></svg>'
 

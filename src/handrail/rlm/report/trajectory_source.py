@@ -27,8 +27,7 @@ def from_trajectory(
     trajectory: Trajectory, completion: RLMChatCompletion | None = None, question: str = ""
 ) -> ReportRun:
     """The tree of a run, with its completion if that is known: a trajectory alone does not say what the root model
-    used.
-    """
+    used."""
     iterations = [each.iteration for each in trajectory.iterations]
     turns = _turns(trajectory.iterations, 0)
     answers = [turn.final for turn in turns if turn.final is not None]

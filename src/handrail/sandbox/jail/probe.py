@@ -34,8 +34,7 @@ ELSE = "inside a container, let it make user namespaces and mount /proc; or choo
 @functools.cache
 def unavailable() -> str | None:
     """Why there can be no jail here; None if there can. It is tried once in a process, which takes tens of
-    milliseconds.
-    """
+    milliseconds."""
     if sys.platform != "linux":
         return f"the os sandbox needs Linux, and this is {sys.platform}; choose the sandbox 'monty'"
     bwrap = shutil.which("bwrap")

@@ -170,8 +170,7 @@ class KernelSandbox:
 
     def _fill(self) -> None:
         """Starts spare interpreters. An error is left to whoever takes one: it is no reason to refuse those there
-        are.
-        """
+        are."""
         with suppress(SandboxUnavailable):
             while len(self._spare) < self._warm and not self._is_closed:
                 self._spare.append(self._start())

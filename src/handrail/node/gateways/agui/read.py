@@ -129,8 +129,7 @@ class _AguiReader:
 
     def read(self, *, goes_on: bool) -> Iterator[Message]:
         """Reads a run's input. With `goes_on`, the calls at the end wait for an answer now, and are left to the resumed
-        run.
-        """
+        run."""
         for at, message in enumerate(self._messages):
             param = f"messages[{at}].content"
             match message:

@@ -108,8 +108,7 @@ INGEST = CapabilityDescriptor(
 
 class RagService:
     """Serves documents that can be asked. Without a blob store it takes only inline texts; without an embedder it
-    searches by words alone.
-    """
+    searches by words alone."""
 
     def __init__(
         self, index: DocumentIndex, *, blobs: BlobStore | None = None, limits: ReadLimits = ReadLimits()
