@@ -33,7 +33,7 @@ from handrail.http.request_guard import (
 )
 from handrail.mcp.server.deciders import CallAwaitingConfirmation, CallAwaitingInput
 from handrail.mcp.server.definition import PromptArgument, PromptMessage, ServedPrompt
-from handrail.mcp.server.stdio import serve_pipes
+from handrail.mcp.server.stdio import StdioWire
 from handrail.mcp.values import RemoteResource, ResourceBody
 from handrail.tools.tool import Tool, tool
 from tests.mcp.server.server_setup import scene
@@ -160,7 +160,7 @@ async def _served(sent: bytes) -> list[dict[str, Any]]:
         said = asyncio.get_running_loop().create_task(asyncio.to_thread(_read, from_server[0], LAST, to_server))
         writing.start()
         async with asyncio.timeout(SECONDS):
-            await serve_pipes(stage.served, source[0], sink[0])
+            await StdioWire(source[0], sink[0]).serve_to_end(stage.served)
             _shut(sink)
             return [json.loads(line) for line in (await said).splitlines()]
 

@@ -12,7 +12,7 @@ for module in (
     "handrail.cli.root",
     "handrail.config.load",
     "handrail.config.powers",
-    "handrail.journal.answering",
+    "handrail.journal.person_answers",
     "handrail.journal.auditing",
     "handrail.journal.journal",
     "handrail.mcp.client.connection",

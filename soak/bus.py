@@ -8,13 +8,11 @@ from then on nothing more may be done for it. The nodes write down what they did
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import random
 import socket
 import subprocess
 import sys
-import tempfile
 from collections import Counter
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -32,7 +30,7 @@ from handrail.node.tokens.token import CapabilityToken, issue
 from handrail.node.tokens.token_store import TokenStore
 from soak.bus_node import NODE, TRACES
 from soak.nats import CANCELLED, KINDS, LATE, Answer, lie
-from soak.verdict import ROOT, Holdings, Verdict, resident
+from soak.verdict import ROOT, Verdict, run_and_measure
 from tests.node.nats.nats_fixtures import HOME, QUICK, NatsServer, effects
 
 AT_ONCE = 8
@@ -292,20 +290,14 @@ async def _traces(town: Town, store: TokenStore) -> int:
 
 
 def survives(calls: int = 6_000, seed: int = 1) -> Verdict:
-    with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(run(AT_ONCE * 6, seed, Path(folder)))
-    gc.collect()
-    before, weight = Holdings.now(), resident()
-    with tempfile.TemporaryDirectory() as folder:
-        told, lies, kills, left, (memory, files, traces) = asyncio.run(run(calls, seed, Path(folder)))
-    gc.collect()
-    after, grown = Holdings.now(), resident() - weight
+    (told, lies, kills, left, (memory, files, traces)), growth = run_and_measure(run, calls, seed, warm_up=AT_ONCE * 6)
+    before, after = growth.before, growth.after
     ok = not lies and not left and after == before
-    ok = ok and max(grown, memory) <= MOST_GROWTH and files <= MOST_FILES and traces <= TRACES
+    ok = ok and max(growth.megabytes, memory) <= MOST_GROWTH and files <= MOST_FILES and traces <= TRACES
     outcomes = Counter(answer.outcome for answer in told.answers.values())
     counts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
     figures = (
-        f"{calls} calls, {kills} kills from outside: {counts}; {len(lies)} untrue; {grown:+.0f} MB,"
+        f"{calls} calls, {kills} kills from outside: {counts}; {len(lies)} untrue; {growth.megabytes:+.0f} MB,"
         f" {after.files - before.files:+d} files, {len(left)} tasks; the node that stays {memory:+.0f} MB,"
         f" {files:+d} files, {traces} traces"
     )

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import os
 import random
 import signal
 import socket
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -29,7 +27,7 @@ from handrail.mcp.client.tool_listing import McpToolTerms
 from handrail.mcp.values import Endpoint, HttpEndpoint, McpBounds, McpLinkTerms, StdioEndpoint
 from handrail.tools.ensemble import ToolDefaults
 from handrail.tools.registry import prepared_tools
-from soak.verdict import ROOT, Holdings, Verdict, resident
+from soak.verdict import ROOT, Verdict, run_and_measure, verdict_on_kills
 from tests.processes import children
 
 AT_ONCE = 8
@@ -146,7 +144,7 @@ def _done(town: Town) -> dict[str, Counter[str]]:
     }
 
 
-async def _run(calls: int, seed: int, folder: Path) -> tuple[Counter[str], list[str], Town, set[str]]:
+async def _run(calls: int, seed: int, folder: Path) -> tuple[Counter[str], list[str], int, set[str]]:
     dice = random.Random(seed)
     town = Town(folder, dice, ports={era: _free_port() for era in ("modern", "legacy")})
     around = [asyncio.create_task(town.keep_up(era)) for era in town.ports]
@@ -175,7 +173,7 @@ async def _run(calls: int, seed: int, folder: Path) -> tuple[Counter[str], list[
     ]
     lies += [] if len(results) == calls else [f"{len(results)} answers to {calls} calls"]
     left = {task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task()}
-    return Counter(result.outcome for result in results.values()), lies, town, left
+    return Counter(result.outcome for result in results.values()), lies, town.kills, left
 
 
 async def _reachable(port: int) -> None:
@@ -204,18 +202,5 @@ async def _some(numbers: Iterator[int], executor: Executor, dice: random.Random,
 
 
 def survives(calls: int = 20_000, seed: int = 1) -> Verdict:
-    with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(_run(AT_ONCE * 4, seed, Path(folder)))
-    gc.collect()
-    before, weight = Holdings.now(), resident()
-    with tempfile.TemporaryDirectory() as folder:
-        outcomes, lies, town, left = asyncio.run(_run(calls, seed, Path(folder)))
-    gc.collect()
-    after, grown = Holdings.now(), resident() - weight
-    ok = not lies and not left and after == before and grown <= MOST_GROWTH
-    counts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
-    figures = (
-        f"{calls} calls, {town.kills} kills from outside: {counts}; {len(lies)} untrue; {grown:+.0f} MB,"
-        f" {after.files - before.files:+d} files, {after.children - before.children:+d} processes, {len(left)} tasks"
-    )
-    return Verdict(ok, figures, "" if ok else f"before {before}\nafter {after}\n{left}\n" + "\n".join(lies[:20]))
+    found, growth = run_and_measure(_run, calls, seed, warm_up=AT_ONCE * 4)
+    return verdict_on_kills(calls, *found, growth, MOST_GROWTH)

@@ -8,16 +8,14 @@ write down what they did; nobody else does.
 from __future__ import annotations
 
 import asyncio
-import gc
 import random
-import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from handrail.core.errors import BusError
 from handrail.node.nats.bus import NatsBus
-from soak.verdict import Holdings, Verdict, resident
+from soak.verdict import Verdict, run_and_measure, verdict_on_kills
 from tests.node.nats.nats_fixtures import HOME, QUICK, BankWorker, NatsServer, effects
 
 AT_ONCE = 8
@@ -152,18 +150,5 @@ async def run(calls: int, seed: int, folder: Path, workers: int = 3) -> tuple[Co
 
 
 def survives(calls: int = 5_000, seed: int = 1) -> Verdict:
-    with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(run(AT_ONCE * 4, seed, Path(folder)))
-    gc.collect()
-    before, weight = Holdings.now(), resident()
-    with tempfile.TemporaryDirectory() as folder:
-        outcomes, lies, kills, left = asyncio.run(run(calls, seed, Path(folder)))
-    gc.collect()
-    after, grown = Holdings.now(), resident() - weight
-    ok = not lies and not left and after == before and grown <= MOST_GROWTH
-    counts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
-    figures = (
-        f"{calls} calls, {kills} kills from outside: {counts}; {len(lies)} untrue; {grown:+.0f} MB,"
-        f" {after.files - before.files:+d} files, {after.children - before.children:+d} processes, {len(left)} tasks"
-    )
-    return Verdict(ok, figures, "" if ok else f"before {before}\nafter {after}\n{left}\n" + "\n".join(lies[:20]))
+    found, growth = run_and_measure(run, calls, seed, warm_up=AT_ONCE * 4)
+    return verdict_on_kills(calls, *found, growth, MOST_GROWTH)

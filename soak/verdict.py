@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import os
 import re
 import subprocess
 import sys
+import tempfile
 import threading
+from collections import Counter
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 from tests.processes import children
 
 ROOT = Path(__file__).parent.parent
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +52,43 @@ def resident() -> float:
     status = Path("/proc/self/status")
     found = re.search(r"VmRSS:\s+(\d+) kB", status.read_text()) if status.exists() else None
     return 0.0 if found is None else int(found[1]) / 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """What this process held before a run, what it holds after it, and by how many megabytes it has grown."""
+
+    before: Holdings
+    after: Holdings
+    megabytes: float
+
+
+def run_and_measure(
+    run: Callable[[int, int, Path], Coroutine[Any, Any, T]], calls: int, seed: int, *, warm_up: int
+) -> tuple[T, Growth]:
+    """Do a run of so many calls in a new folder, after a shorter one that loads and opens what stays open."""
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(run(warm_up, seed, Path(folder)))
+    gc.collect()
+    before, weight = Holdings.now(), resident()
+    with tempfile.TemporaryDirectory() as folder:
+        found = asyncio.run(run(calls, seed, Path(folder)))
+    gc.collect()
+    return found, Growth(before, Holdings.now(), resident() - weight)
+
+
+def verdict_on_kills(
+    calls: int, outcomes: Counter[str], lies: list[str], kills: int, left: set[str], growth: Growth, most: float
+) -> Verdict:
+    """Whether nothing untrue was answered while processes were killed, and nothing is left of the calls."""
+    before, after = growth.before, growth.after
+    ok = not lies and not left and after == before and growth.megabytes <= most
+    counts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
+    figures = (
+        f"{calls} calls, {kills} kills from outside: {counts}; {len(lies)} untrue; {growth.megabytes:+.0f} MB,"
+        f" {after.files - before.files:+d} files, {after.children - before.children:+d} processes, {len(left)} tasks"
+    )
+    return Verdict(ok, figures, "" if ok else f"before {before}\nafter {after}\n{left}\n" + "\n".join(lies[:20]))
 
 
 def command(*words: str, **environment: str) -> Verdict:

@@ -155,7 +155,7 @@ class BlockingExecutor:
         self._portal = Portal()
         self._lives = AsyncExitStack()
         try:
-            self._executor = self._portal.call(_made(tools, options, self._lives))
+            self._executor = self._portal.call(_open_executor(tools, options, self._lives))
         except BaseException:
             self._portal.close()
             raise
@@ -183,7 +183,7 @@ class BlockingExecutor:
         self.close()
 
 
-async def _made(tools: Any, options: dict[str, Any], lives: AsyncExitStack) -> Executor:
+async def _open_executor(tools: Any, options: dict[str, Any], lives: AsyncExitStack) -> Executor:
     async with AsyncExitStack() as undo:
         items = (tools,) if isinstance(tools, RegisteredTools) else tools
         executor = Executor(await undo.enter_async_context(prepared_tools(items)), **options)

@@ -55,7 +55,7 @@ _PROVIDERS = {
     "openai_responses": "openai",
     None: "handrail",
 }
-"""Where the conventions have another name for a service; of any other, ours."""
+"""The conventions' names of services that they name differently; for any other service, ours is used."""
 _USAGE = {
     "input_tokens": "gen_ai.usage.input_tokens",
     "output_tokens": "gen_ai.usage.output_tokens",
@@ -87,7 +87,7 @@ class OtelSpan:
             self._span.set_attribute("error.type", code)
             self._span.set_status(StatusCode.ERROR)
         if self._content:
-            self._span.set_attribute("gen_ai.tool.call.result", _told(result.content))
+            self._span.set_attribute("gen_ai.tool.call.result", _safe_text(result.content))
 
     def replied(self, message: AssistantMessage) -> None:
         self._span.set_attribute("gen_ai.response.finish_reasons", (message.stop,))
@@ -127,13 +127,13 @@ class OtelTracer:
 
     @contextmanager
     def run(self, run: str, model: Model, context: Context) -> Iterator[OtelSpan]:
-        facts = _asked("invoke_agent", run, model) | _agent(context)
+        facts = _request_attributes("invoke_agent", run, model) | _agent(context)
         with self._span(f"invoke_agent {model.name}", facts, context.trace) as span:
             yield span
 
     @contextmanager
     def turn(self, run: str, model: Model, request: ModelRequest, context: Context) -> Iterator[OtelSpan]:
-        facts = _asked("chat", run, model) | _agent(context)
+        facts = _request_attributes("chat", run, model) | _agent(context)
         facts |= {name: getattr(request, field) for field, name in _REQUEST.items()}
         facts["gen_ai.output.type"] = None if request.response_schema is None else "json"
         with self._span(f"chat {model.name}", facts, context.trace, client=True) as span:
@@ -148,7 +148,7 @@ class OtelTracer:
             "gen_ai.tool.type": "function",
         }
         if self._content:
-            facts["gen_ai.tool.call.arguments"] = _told(call.arguments)
+            facts["gen_ai.tool.call.arguments"] = _safe_text(call.arguments)
         with self._span(f"execute_tool {call.name}", facts, context.trace) as span:
             yield span
 
@@ -172,7 +172,7 @@ class OtelTracer:
                 raise
 
 
-def _asked(operation: str, run: str, model: Model) -> dict[str, Any]:
+def _request_attributes(operation: str, run: str, model: Model) -> dict[str, Any]:
     provider = provider_of(model)
     return {
         "gen_ai.operation.name": operation,
@@ -196,7 +196,7 @@ def _inside(parent: str | None) -> Any:
     return TraceContextTextMapPropagator().extract({"traceparent": parent})
 
 
-def _told(value: Any) -> str:
+def _safe_text(value: Any) -> str:
     safe = redact(value)
     text = safe if isinstance(safe, str) else msgspec.json.encode(safe).decode()
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

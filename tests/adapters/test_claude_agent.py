@@ -25,7 +25,7 @@ from handrail.adapters import guard
 from handrail.errors import UsageError
 from handrail.events import CallSettled, ConfirmationRequested
 from handrail.journal import JournalReader
-from handrail.journal.answering import answer
+from handrail.journal.person_answers import answer
 from tests.adapters.claude_model import ScriptedClaude, environment, serving
 from tests.adapters.test_pydantic_ai import Bank
 

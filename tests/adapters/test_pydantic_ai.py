@@ -132,7 +132,7 @@ async def test_what_a_person_denies_through_pydantic_ai_does_not_run(bank: Bank,
     assert (done.output, bank.paid) == ("not today", [])
 
 
-async def test_a_word_given_elsewhere_is_found_when_the_conversation_goes_on(bank: Bank, journal: Path) -> None:
+async def test_a_decision_made_elsewhere_is_found_when_the_conversation_goes_on(bank: Bank, journal: Path) -> None:
     agent = agent_of(Scripted([pays()]), guard(FunctionToolset([bank.pay]), journal=journal))
     waiting = await agent.run("Pay ada.")
     assert isinstance(waiting.output, DeferredToolRequests)

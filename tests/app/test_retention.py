@@ -229,9 +229,9 @@ async def test_an_effect_whose_words_are_gone_is_not_made_again(state: OldState)
 
 
 async def test_one_process_at_a_time_removes(state: OldState) -> None:
-    from handrail.app.retention import _alone
+    from handrail.app.retention import _pass_lock
 
-    with _alone(state.journal, state.node), pytest.raises(RetentionBusy, match="another process"):
+    with _pass_lock(state.journal, state.node), pytest.raises(RetentionBusy, match="another process"):
         await state.retain(conversations_days=30, bodies_days=30)
     assert (await state.retain(conversations_days=30, bodies_days=30)).runs == 2
 

@@ -44,7 +44,7 @@ async def test_a_server_that_was_approved_is_not_asked_about_again(place: AppFol
     assert [line for line in place.told if "first time" in line] == place.told[:1]
 
 
-async def test_nothing_is_started_without_a_word_and_the_person_is_told_what_it_is(place: AppFolder) -> None:
+async def test_nothing_is_started_without_approval_and_the_person_is_told_what_it_is(place: AppFolder) -> None:
     place.says_yes = False
     text = place.server("a", tool("one"))
 
@@ -171,7 +171,7 @@ async def test_tools_that_a_server_gets_later_are_there_for_the_runs_that_begin_
     assert (early.outcome, late.outcome) == ("unknown_tool", "ok")
 
 
-async def test_words_that_no_file_can_hold_are_mended_before_they_are_kept(place: AppFolder) -> None:
+async def test_text_that_no_file_can_hold_is_repaired_before_it_is_kept(place: AppFolder) -> None:
     text = place.server("a", tool("odd", "half a letter: \ud83d"))
 
     for _ in range(2):

@@ -99,7 +99,9 @@ def test_where_nobody_can_be_asked_a_side_effect_waits_and_one_is_told_how_to_go
 @pytest.mark.parametrize(
     ("word", "by"), [(("--yes",), ", by --yes"), (("--rule", "allow pay to=ada"), "rule 'allow pay to=ada'")]
 )
-def test_a_word_given_beforehand_lets_it_run_and_is_on_record(folder: Path, word: tuple[str, ...], by: str) -> None:
+def test_an_approval_given_beforehand_lets_it_run_and_is_on_record(
+    folder: Path, word: tuple[str, ...], by: str
+) -> None:
     result = run("ask", *WITH, *word, "--json", "pay her")
 
     answers = [event for event in lines(result) if event["type"] == "confirmation.answered"]
@@ -133,7 +135,7 @@ def test_progress_is_told_beside_the_answer(folder: Path) -> None:
         (("-m", "scripted:script.toml", "--rule", "maybe pay"), "is not of the form"),
     ],
 )
-def test_what_cannot_be_had_is_one_line(folder: Path, options: tuple[str, ...], said: str) -> None:
+def test_an_unavailable_part_is_reported_in_one_line(folder: Path, options: tuple[str, ...], said: str) -> None:
     result = run("ask", *options, "the sum?")
 
     assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (1, "", 1)

@@ -53,7 +53,7 @@ def test_a_denied_call_does_not_run_and_the_model_reads_why(journal: Journal) ->
     assert "wrong account" in answer.text
 
 
-async def test_a_program_that_is_at_work_takes_the_word_from_the_other_process(journal: Journal) -> None:
+async def test_a_running_program_takes_the_decision_from_the_other_process(journal: Journal) -> None:
     async with await SqliteJournal.open(journal.path) as kept, Executor([add, pay, fail], journal=kept) as executor:
         context = Context(run="run_payments")
         before = await executor.invoke(PAYMENT, context)
@@ -63,7 +63,7 @@ async def test_a_program_that_is_at_work_takes_the_word_from_the_other_process(j
     assert (before.outcome, after.content) == ("needs_confirmation", "paid 5 to ada")
 
 
-def test_exactly_what_will_run_is_shown_before_the_word_is_given(journal: Journal) -> None:
+def test_exactly_what_will_run_is_shown_before_the_approval(journal: Journal) -> None:
     result = run("confirm", "allow", "confirm_2", "--by", "grace")
 
     assert r'"to": "\u001b[2J\u202egpj.exe\u200b\u0007"' in result.stderr

@@ -103,7 +103,7 @@ def test_failures_say_what_was_expected(cases: Path) -> None:
     assert "scripted:other.toml hello: expected no call; got add a=1 b=1" in result.stderr
 
 
-def test_a_model_that_cannot_be_had_is_a_problem_and_the_others_are_asked(cases: Path) -> None:
+def test_an_unavailable_model_is_a_problem_and_the_others_are_asked(cases: Path) -> None:
     result = run("eval", "cases.toml", *TOOLS, "-m", "scripted:none.toml", "-m", "scripted:script.toml", "--json")
 
     told = lines(result)

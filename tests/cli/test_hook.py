@@ -25,8 +25,8 @@ from handrail.config.powers import powers_of
 from handrail.core.calls import ToolResult
 from handrail.core.errors import JournalError
 from handrail.core.events import ConfirmationAnswered
-from handrail.journal.answering import answer, settle
 from handrail.journal.auditing import audit
+from handrail.journal.person_answers import answer, settle
 from handrail.journal.reader import JournalReader
 from tests.cli.journal_fixtures import run
 from tests.examples import examples
@@ -263,7 +263,7 @@ def test_what_a_person_found_to_have_taken_effect_is_asked_about_before_it_is_re
         assert (decision, "a person said" in reason) == ("ask", True)
 
 
-def test_where_the_agent_cannot_ask_the_word_is_given_elsewhere_and_good_for_one_call(agent: Agent) -> None:
+def test_where_the_agent_cannot_ask_approval_is_given_elsewhere_and_covers_one_call(agent: Agent) -> None:
     agent.configure("rules = ['ask mcp__bank__*']\n")
     decision, reason = agent.before("mcp__bank__pay", "c1", "codex", to="ada")
     assert decision == "deny"

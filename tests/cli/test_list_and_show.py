@@ -74,7 +74,7 @@ def test_what_waits_is_in_the_timeline(journal: Journal) -> None:
     assert [line.split()[1] for line in shown.splitlines() if " waiting " in line] == ["call_pay", "call_odd"]
 
 
-def test_one_call_is_shown_with_arguments_result_and_the_word_that_was_given(journal: Journal) -> None:
+def test_one_call_is_shown_with_arguments_result_and_the_decision(journal: Journal) -> None:
     assert run("proof", "show", "run_c", "call_y", "--utc").stdout == snapshot("""\
 call call_yes
   run      run_confirmed

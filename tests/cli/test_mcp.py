@@ -120,7 +120,7 @@ def test_approving_shows_exactly_what_would_run_and_asks(place: AppFolder) -> No
     assert "it is not approved" in refused.stderr
 
 
-def test_a_command_that_changed_is_not_started_until_it_is_approved_anew(place: AppFolder) -> None:
+def test_a_changed_command_is_not_started_until_it_is_approved_again(place: AppFolder) -> None:
     run("mcp", "approve", "demo", "--yes")
     began = starts(place.folder / "demo.json")
     config = place.folder / "handrail.toml"

@@ -107,7 +107,7 @@ def test_what_is_piped_in_is_the_context_also_when_it_is_taken_up(folder: Path) 
         ),
     ],
 )
-def test_what_cannot_be_had_is_one_line_and_nothing_is_asked(
+def test_an_unavailable_part_is_one_line_and_nothing_is_asked(
     folder: Path, arguments: tuple[str, ...], said: str
 ) -> None:
     result = run("rlm", *arguments)

@@ -312,7 +312,7 @@ def _hears_hang_ups() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_hears_hang_ups")
-def test_sighup_reads_the_configuration_anew_and_says_what_holds_later(folder: Path) -> None:
+def test_sighup_reloads_the_configuration_and_says_what_holds_later(folder: Path) -> None:
     approve(folder / "handrail.toml")
     with running(folder, "serve", "--listen", "127.0.0.1:0", "--no-page", "--tools", "tools.py") as (process, _):
         assert process.stderr is not None

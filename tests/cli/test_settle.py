@@ -12,8 +12,8 @@ from handrail.core.calls import ToolResult
 from handrail.core.errors import JournalError, UsageError
 from handrail.core.events import CallAmended, CallSettled, Recorded
 from handrail.core.messages import ResultMessage
-from handrail.journal.answering import settle
 from handrail.journal.journal import SqliteJournal
+from handrail.journal.person_answers import settle
 from handrail.journal.reader import history
 from handrail.run.history import conversation_of
 from handrail.testing.model import ScriptedModel, call, text
@@ -87,14 +87,14 @@ def test_what_a_person_found_out_is_the_result_when_the_run_goes_on(
     assert conversation_of(history(journal, "run_cut")) == conversation
 
 
-def test_without_a_word_the_call_is_in_doubt(journal: Path) -> None:
+def test_without_a_decision_the_call_is_in_doubt(journal: Path) -> None:
     conversation = asyncio.run(taken_up(journal))
 
     (result,) = (message.result for message in conversation.messages if isinstance(message, ResultMessage))
     assert (result.outcome, PAID) == ("in_doubt", [5])
 
 
-def test_a_word_is_given_once_and_in_json_it_is_the_entry(journal: Path) -> None:
+def test_a_decision_is_made_once_and_in_json_it_is_the_entry(journal: Path) -> None:
     (said,) = lines(run("confirm", "settle", "run_cut", "call_pay", "--ran", "paid", "--by", "ada", "--json"))
     again = run("confirm", "settle", "run_cut", "call_pay", "--not-run")
 

@@ -63,7 +63,7 @@ def test_a_call_by_hand_that_is_refused_names_its_outcome_once(folder: Path) -> 
     assert told.count("invalid_arguments") == 1
 
 
-def test_a_side_effect_by_hand_needs_a_word_too(folder: Path) -> None:
+def test_a_side_effect_by_hand_needs_approval_too(folder: Path) -> None:
     arguments = '{"to": "ada", "amount": 5}'
 
     refused = run("tools", "call", "pay", arguments, *THESE, "--json")

@@ -95,7 +95,7 @@ def test_an_approval_is_for_one_server_of_one_file(approvals: Approvals, config:
         HttpEndpoint(url="https://example.org/mcp", headers={"Authorization": "env:AWS_SECRET_ACCESS_KEY"}),
     ],
 )
-def test_another_address_or_another_secret_in_a_header_needs_a_word(
+def test_another_address_or_another_secret_in_a_header_needs_approval(
     approvals: Approvals, config: Path, changed: HttpEndpoint
 ) -> None:
     known = HttpEndpoint(url="https://example.org/mcp", headers={"Authorization": "env:DOCS"})
@@ -107,7 +107,7 @@ def test_another_address_or_another_secret_in_a_header_needs_a_word(
     )
 
 
-def test_a_word_can_be_taken_back(approvals: Approvals, config: Path) -> None:
+def test_an_approval_can_be_revoked(approvals: Approvals, config: Path) -> None:
     approvals.approve(config, "time", SERVER, by="ada")
 
     assert approvals.revoke(config, "time")
@@ -193,7 +193,7 @@ def test_approving_the_same_command_again_keeps_its_tools_and_another_one_forget
     assert (kept is not None and kept.tools is not None, fresh is not None and fresh.tools is None) == (True, True)
 
 
-def test_what_is_in_use_while_its_word_is_taken_back_is_held_back_and_not_approved_again(
+def test_a_server_whose_approval_is_revoked_while_in_use_is_held_back_and_not_approved_again(
     approvals: Approvals, config: Path
 ) -> None:
     held = pins(approvals, config).held
@@ -206,7 +206,7 @@ def test_what_is_in_use_while_its_word_is_taken_back_is_held_back_and_not_approv
     assert unapproved_reason(approvals, config, "bank", SERVER) == "it is not approved"
 
 
-def test_a_word_on_another_command_under_the_same_name_is_none_for_what_is_in_use(
+def test_approving_another_command_under_the_same_name_does_not_approve_the_one_in_use(
     approvals: Approvals, config: Path
 ) -> None:
     held = pins(approvals, config).held

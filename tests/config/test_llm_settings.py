@@ -155,7 +155,7 @@ async def test_the_default_set_is_what_is_offered_and_a_wrong_name_is_refused(ma
 
 @pytest.mark.requirement("hearthnet.config")
 @pytest.mark.parametrize(("required", "outcome"), [(True, "needs_confirmation"), (False, "ok")])
-async def test_side_effects_need_a_word_or_not(make: Make, required: bool, outcome: str, tmp_path: Path) -> None:
+async def test_side_effects_need_approval_or_not(make: Make, required: bool, outcome: str, tmp_path: Path) -> None:
     config = make({"tools_require_confirmation_for_side_effects": required})
 
     (result,), _ = await answered(config, tmp_path / "j.db", [call("pay")], [text("well")])

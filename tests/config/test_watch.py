@@ -89,7 +89,7 @@ async def test_a_change_gives_new_runs_other_tools_and_runs_under_way_keep_their
     assert (kept.outcome, gone.outcome, new.outcome) == ("ok", "unknown_tool", "ok")
 
 
-async def test_a_mistake_is_told_once_and_everything_stays_until_it_is_mended(place: AppFolder) -> None:
+async def test_a_mistake_is_reported_once_and_everything_stays_until_it_is_fixed(place: AppFolder) -> None:
     (place.folder / "box.toml").write_text(ENSEMBLE.format(name="before"))
     good = 'ensembles = ["box.toml"]\n'
     async with place.app(good) as app:
@@ -111,9 +111,7 @@ async def test_a_mistake_is_told_once_and_everything_stays_until_it_is_mended(pl
 
 
 @pytest.mark.parametrize("wrong", ["[ensemble]\nname = 3\n", None])
-async def test_a_mistake_in_a_file_that_is_only_now_named_may_be_mended_there(
-    place: AppFolder, wrong: str | None
-) -> None:
+async def test_a_mistake_in_a_newly_named_file_can_be_fixed_there(place: AppFolder, wrong: str | None) -> None:
     async with place.app("") as app:
         if wrong is not None:
             (place.folder / "box.toml").write_text(wrong)
@@ -173,7 +171,7 @@ async def test_a_server_that_is_taken_out_is_closed_after_the_last_run_that_bega
         assert (kept, server.ensemble.state, server.lent) == (("prepared", 1), "closed", [])
 
 
-async def test_a_server_that_may_ask_a_model_is_made_anew_with_the_models(place: AppFolder) -> None:
+async def test_a_server_that_may_ask_a_model_is_rebuilt_with_the_models(place: AppFolder) -> None:
     text = place.server("a", tool("look", **READ)) + 'sampling = "m"\n[models.m]\nprovider = "scripted"\n'
     (place.folder / "script.toml").write_text('[[reply]]\ntext = "x"\n')
     (place.folder / "other.toml").write_text('[[reply]]\ntext = "y"\n')
@@ -226,7 +224,7 @@ async def test_a_rule_that_a_change_takes_away_holds_no_more_for_runs_that_began
     assert (before.outcome, after.outcome) == ("ok", "needs_confirmation")
 
 
-async def test_a_command_that_a_change_brings_waits_for_a_word(place: AppFolder) -> None:
+async def test_a_command_that_a_change_brings_waits_for_approval(place: AppFolder) -> None:
     async with place.app("") as app:
         place.says_yes = False
         place.config(place.server("a", tool("look")))
@@ -249,7 +247,7 @@ async def test_a_rule_that_a_change_brings_holds_at_once_though_the_tools_stay(p
     assert (before.outcome, renewed, after.outcome) == ("needs_confirmation", False, "ok")
 
 
-async def test_a_word_that_is_given_in_another_process_is_taken_up(place: AppFolder) -> None:
+async def test_an_approval_given_in_another_process_is_used(place: AppFolder) -> None:
     text = place.server("a", tool("look", "Look.", **READ))
     async with place.app(text):
         pass

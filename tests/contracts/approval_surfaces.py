@@ -29,8 +29,8 @@ from handrail.desk.tui.json_editor import JsonEditor
 from handrail.desk.values import DeskQuestion
 from handrail.execute.rules import Rules
 from handrail.execute.terminal.approver import TerminalApprover
-from handrail.journal.answering import answer
 from handrail.journal.journal import SqliteJournal
+from handrail.journal.person_answers import answer
 from handrail.journal.reader import JournalReader
 from handrail.mcp.server.results import OUTCOME_KEY
 from handrail.node.chat.confirmations import Confirmations, allow_confirmation, decline_confirmation

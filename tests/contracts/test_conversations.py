@@ -139,7 +139,7 @@ def test_a_deleted_conversation_is_gone_for_all_and_its_contents_stay_where_anot
     assert other.load(left.id) == said(LONG)
 
 
-def test_a_conversation_deleted_elsewhere_is_saved_anew(store: Conversations, other: Conversations) -> None:
+def test_a_conversation_deleted_elsewhere_is_saved_again(store: Conversations, other: Conversations) -> None:
     store.save("a", said("one", LONG))
     other.delete("a")
     other.sweep()

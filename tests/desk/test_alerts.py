@@ -180,7 +180,7 @@ async def test_after_an_undo_and_a_new_start_what_was_taken_back_stays_so(tmp_pa
         assert texts(await snapshot(desk, id)) == ["First", "One."]
 
 
-async def test_again_answers_anew_without_doing_anything_twice(tmp_path: Path) -> None:
+async def test_again_answers_once_more_without_doing_anything_twice(tmp_path: Path) -> None:
     parlour = ScriptedDesk(tmp_path, [reply("", ("write", {"path": "x"})), reply("Done.")])
     async with parlour.open() as desk:
         id = await desk.begin()

@@ -75,7 +75,7 @@ async def test_progress_is_told(tmp_path: Path) -> None:
         assert (await over(desk, id)).live is None
 
 
-async def test_a_side_effect_waits_for_a_word_that_shows_exactly_what_will_run(tmp_path: Path) -> None:
+async def test_a_side_effect_waits_for_approval_and_the_question_shows_exactly_what_will_run(tmp_path: Path) -> None:
     parlour = ScriptedDesk(tmp_path, [reply("", ("write", {"path": "docs/x.md", "text": "hello"})), reply("Written.")])
     async with parlour.open() as desk:
         id = await desk.begin()

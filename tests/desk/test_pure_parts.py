@@ -149,7 +149,7 @@ def test_whatever_is_told_can_be_written_and_read(value: Any) -> None:
     assert msgspec.json.decode(msgspec.json.encode(told)) == told == browser_safe(told)
 
 
-def test_long_texts_in_arguments_are_cut_with_a_word() -> None:
+def test_long_texts_in_arguments_are_cut_with_a_note() -> None:
     assert shorten_texts({"a": ["x" * 5_000]}) == {"a": ["x" * 4_000 + " … (5000 characters)"]}
 
 
@@ -160,7 +160,7 @@ def shot(feed: EventFeed[ConversationEvent]) -> ConversationSnapshot:
     return ConversationSnapshot(id="r", title="", state="idle", total=0, items=(), cursor=feed.cursor, model="")
 
 
-async def test_a_follower_that_falls_behind_is_shown_everything_anew() -> None:
+async def test_a_follower_that_falls_behind_is_shown_everything_again() -> None:
     feed = EventFeed(ConversationEvent, 1, remembered=4)
     async with aclosing(feed.follow(lambda: shot(feed))) as told:
         assert isinstance(await anext(told), ConversationSnapshot)
@@ -316,7 +316,7 @@ async def test_a_question_that_may_be_for_two_stays_open_for_the_one_that_goes_o
     assert asking.questions == ()
 
 
-async def test_a_word_from_a_server_takes_no_edit() -> None:
+async def test_a_question_of_a_server_takes_no_edit() -> None:
     asking, asks = PendingQuestions("ada"), question(run="mcp_files", tool="files:sample", meant=("run_1",))
     with asking.attend("run_1", "talk_1", lambda event, data: None):
         deciding = asyncio.create_task(asking.knowing(TOOLS).decide(asks))

@@ -168,7 +168,7 @@ async def test_a_conversation_without_words_is_called_by_its_file(tmp_path: Path
         assert (await over(desk, id)).title == "cat.png"
 
 
-async def test_long_results_are_clipped_and_can_be_had_whole(tmp_path: Path) -> None:
+async def test_long_results_are_clipped_and_can_be_read_whole(tmp_path: Path) -> None:
     parlour = ScriptedDesk(tmp_path, [reply("", ("tell", {"length": 9_000}), ("picture", {})), reply("Long.")])
     async with parlour.open() as desk:
         id = await desk.begin()

@@ -139,7 +139,7 @@ async def test_a_person_talks_with_a_model_and_whoever_follows_sees_it_come(hous
     ]
 
 
-async def test_a_side_effect_waits_for_a_word_that_may_stand(house: PageNode) -> None:
+async def test_a_side_effect_waits_for_approval_that_may_become_a_rule(house: PageNode) -> None:
     async with served(house) as here:
         begun, other = [(await here.ask("desk.begin"))["id"] for _ in range(2)]
         async with here.stream("desk.watch") as news, here.following(begun) as (_, frames):

@@ -83,7 +83,7 @@ async def test_arguments_that_do_not_fit_are_answered_with_the_reasons(house: Vi
     assert garbled.outcome == "invalid_arguments"
 
 
-async def test_a_side_effect_waits_for_a_word(house: ViewsFolder) -> None:
+async def test_a_side_effect_waits_for_approval(house: ViewsFolder) -> None:
     events: list[str] = []
     async with opened(house) as (desk, _):
         async for event, data in desk.trials.begin("note", {"text": "beer"}).follow():

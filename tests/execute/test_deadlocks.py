@@ -231,7 +231,7 @@ async def test_a_thousand_calls_that_wait_cost_no_more_each_than_ten() -> None:
     assert await steps(1_000) < 150 * await steps(10)
 
 
-async def test_a_tool_that_is_given_anew_has_the_number_of_its_own() -> None:
+async def test_a_tool_that_is_given_again_has_a_number_of_its_own() -> None:
     most = inside = 0
 
     def work(concurrency: int) -> Tool:

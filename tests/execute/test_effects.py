@@ -17,7 +17,7 @@ from handrail.core.context import RepeatingCaller
 from handrail.errors import InDoubt, InvalidDefinition
 from handrail.execute.policy import Policy
 from handrail.journal import JournalReader, SqliteJournal, answer
-from handrail.journal.answering import settle
+from handrail.journal.person_answers import settle
 from handrail.journal.reader import erase
 from handrail.testing import FixedClock
 from tests.polling import until, until_still
@@ -309,7 +309,7 @@ async def test_a_failed_call_may_be_tried_again(path: Path) -> None:
     assert (result.text, len(calls)) == ("paid", 2)
 
 
-async def test_a_word_given_before_a_restart_is_used_after_it_and_once(path: Path) -> None:
+async def test_an_approval_given_before_a_restart_is_used_after_it_and_once(path: Path) -> None:
     bank, policy = Bank(), Policy()
     async with process(path, bank, policy=policy) as first:
         waiting = await first("run_1", may_repeat=True)

@@ -14,9 +14,9 @@ from handrail.core.confirmation import Allow, Confirmation, Decision
 from handrail.core.errors import UsageError
 from handrail.core.events import ConfirmationAnswered, ConfirmationRequested, Event, Notice
 from handrail.core.ports import Approver
-from handrail.journal.answering import answer
 from handrail.journal.auditing import audit
 from handrail.journal.journal import SqliteJournal
+from handrail.journal.person_answers import answer
 from handrail.journal.reader import JournalReader
 from handrail.testing.journal import MemoryJournal
 

@@ -329,7 +329,7 @@ async def test_27_a_payment_in_doubt_that_is_asked_for_again_is_not_made_by_anot
     assert effects(ledger) == ["bank.pay 1"]
 
 
-async def test_27_the_word_to_begin_that_is_repeated_into_nothing_proves_nothing(server: NatsServer, home: str) -> None:
+async def test_27_a_repeated_go_that_nobody_hears_proves_nothing(server: NatsServer, home: str) -> None:
     """The first may have arrived: so nobody else is asked."""
     pay, word = Counted(), asyncio.Queue[str]()
     gone, other_is_there = asyncio.Event(), asyncio.Event()
@@ -652,7 +652,7 @@ async def test_29_work_for_which_nobody_waits_any_more_is_not_begun(server: Nats
     assert pay.runs == []
 
 
-async def test_29_a_side_effect_without_the_word_to_begin_never_begins(server: NatsServer, home: str) -> None:
+async def test_29_a_side_effect_without_a_go_never_begins(server: NatsServer, home: str) -> None:
     pay = Counted()
     async with (
         asyncio.timeout(PATIENCE),

@@ -163,7 +163,7 @@ async def test_case_39_what_was_approved_runs_wherever_the_person_stands(
     assert not (elsewhere / "mark").exists()
 
 
-async def test_case_39_a_word_for_one_file_is_none_for_another(place: AppFolder, tmp_path: Path) -> None:
+async def test_case_39_an_approval_for_one_file_does_not_cover_another(place: AppFolder, tmp_path: Path) -> None:
     text = place.server("demo", tool("look", **READ))
     async with place.app(text):
         pass

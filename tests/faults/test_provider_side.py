@@ -416,7 +416,7 @@ async def test_case_06_arguments_that_are_no_json_are_not_run_and_the_model_is_t
         assert result.text in [message.get("content") for message in made.server.asked[1].json["messages"]]
 
 
-async def test_case_06_they_are_mended_only_where_that_was_asked_for_and_the_record_says_so() -> None:
+async def test_case_06_arguments_are_repaired_only_on_request_and_the_record_says_so() -> None:
     lenient = Policy(confirm_side_effects=False, repair=True)
     async with scene(called(("pay", "{'to': 'ada', 'amount': 5,}")), said("Paid."), policy=lenient) as made:
         (result,) = results(await made.ask())

@@ -176,7 +176,7 @@ async def test_case_18_a_rule_that_denies_still_does() -> None:
     assert (result.outcome, ada.questions, scene.paid) == ("denied", [], [])
 
 
-async def test_case_18_a_person_is_asked_even_where_nothing_else_needs_a_word() -> None:
+async def test_case_18_a_person_is_asked_even_if_nothing_else_needs_approval() -> None:
     scene = Scene()
     policy = Policy(confirm_side_effects=False, after_untrusted="confirm")
     async with scene.executor(policy=policy) as executor:
@@ -337,7 +337,7 @@ async def asked_and_allowed(journal: MemoryJournal, scene: Scene) -> str:
         return executor.run
 
 
-async def test_case_19_a_word_is_good_as_long_as_the_tool_is_what_it_was() -> None:
+async def test_case_19_an_approval_is_valid_as_long_as_the_tool_is_unchanged() -> None:
     journal = MemoryJournal()
     context = Context(run=await asked_and_allowed(journal, Scene(BEFORE)))
     same = Scene(BEFORE)
@@ -373,7 +373,7 @@ async def test_case_19_after_a_change_a_person_is_asked_again_and_told_what_chan
     assert words in question.why
 
 
-async def test_case_19_a_question_that_waits_is_asked_anew() -> None:
+async def test_case_19_a_question_that_waits_is_asked_again() -> None:
     journal, changed = MemoryJournal(), Scene(AFTER)
     async with Scene(BEFORE).executor(journal=journal) as first:
         await first.invoke(PAY)
@@ -432,7 +432,7 @@ def test_case_19_a_digest_that_could_not_hold_is_refused(rule: str) -> None:
     (BEFORE, Edit("ada", {"amount": 3}), "ok"),
     (AFTER, Edit("ada", {"amount": 3}), "needs_confirmation"),
 ])  # fmt: skip
-async def test_case_19_a_word_for_a_call_that_a_crash_cut_off_is_good_for_exactly_what_it_was_given_for(
+async def test_case_19_an_approval_of_a_call_that_a_crash_cut_off_covers_exactly_that_call(
     description: str, word: Any, outcome: str
 ) -> None:
     scene, journal = Scene(BEFORE), MemoryJournal()

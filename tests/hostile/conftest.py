@@ -9,7 +9,7 @@ import pytest_asyncio
 
 from handrail.models.bedrock.transport import BedrockTransport
 from handrail.models.codec_model import CodecModel
-from handrail.models.retry_policy import NO_RETRIES
+from handrail.models.retry_policy import RetryPolicy
 from handrail.models.transport import Endpoint, HttpTransport
 from tests.hostile.reply_corpus import CorpusStream
 from tests.hostile.reply_outcomes import MODELS, codec_of
@@ -36,7 +36,7 @@ class Line:
     def model(self, stream: CorpusStream) -> CodecModel:
         transport = self._converse if stream.wire == "bedrock" else self._http
         endpoint = Endpoint(self.server.url)
-        return CodecModel(codec_of(stream), transport, endpoint, MODELS[stream.wire], retry=NO_RETRIES)
+        return CodecModel(codec_of(stream), transport, endpoint, MODELS[stream.wire], retry=RetryPolicy(attempts=1))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

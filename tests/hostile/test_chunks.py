@@ -16,7 +16,7 @@ from handrail.core.errors import ModelError
 from handrail.core.events import ModelEvent
 from handrail.models.bedrock.transport import BedrockTransport
 from handrail.models.codec_model import CodecModel
-from handrail.models.retry_policy import NO_RETRIES
+from handrail.models.retry_policy import RetryPolicy
 from handrail.models.transport import Endpoint
 from tests.examples import examples
 from tests.hostile.reply_corpus import CorpusStream, of_wires, streams
@@ -58,7 +58,9 @@ class _Client:
 async def conversed(stream: CorpusStream, chunks: Iterable[bytes]) -> Outcome:
     """Through botocore's reader of frames, in exactly these chunks."""
     transport = BedrockTransport(lambda endpoint: _Client(chunks))
-    model = CodecModel(codec_of(stream), transport, Endpoint("http://localhost"), MODELS["bedrock"], retry=NO_RETRIES)
+    model = CodecModel(
+        codec_of(stream), transport, Endpoint("http://localhost"), MODELS["bedrock"], retry=RetryPolicy(attempts=1)
+    )
     events: list[ModelEvent] = []
     try:
         async with asyncio.timeout(20), aclosing(model.stream(ASKED)) as arriving:

@@ -92,7 +92,7 @@ WAYS = {
     ids=["confirm", "deny after words from outside", "confirm after words from outside"],
 )
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-async def test_no_way_leads_to_an_effect_without_a_word_for_it(way: str, policy: Policy) -> None:
+async def test_no_way_leads_to_an_effect_without_approval(way: str, policy: Policy) -> None:
     paid: list[int] = []
     asked: list[tuple[str, Any]] = []
 

@@ -20,7 +20,7 @@ from handrail.core.canonical import canonical_json
 from handrail.core.errors import OUTCOMES, BrokenProof, UsageError
 from handrail.journal.bundle import BundleEntry, write_bundle
 from handrail.journal.keys import Signer, Verifier
-from handrail.journal.merkle import inclusion_proofs, leaf_hash, root
+from handrail.journal.merkle import leaf_hash, root
 from handrail.journal.note import Checkpoint, sign
 from handrail.journal.verifier import (
     INLINE,
@@ -34,6 +34,7 @@ from handrail.journal.verifier import (
 )
 from handrail.node.tokens.identity import public_key, to_base64
 from tests.examples import examples
+from tests.journal.whole_trees import inclusion_proofs
 
 SIGNER = Signer.from_seed("example.org/journal", bytes(range(32)))
 OTHER = Signer.from_seed("example.org/journal", bytes(32))

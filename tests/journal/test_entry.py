@@ -15,7 +15,7 @@ from handrail.core.canonical import canonical_json
 from handrail.core.errors import JournalError
 from handrail.core.events import CallIntended, CallSettled, Recorded
 from handrail.core.redact import MASK, Secret, redact, redact_text
-from handrail.journal.entry import NO_PREVIOUS, body_data, body_digest, decode_event, draft, leaf_position, seal_entry
+from handrail.journal.entry import NO_PREVIOUS, body_digest, decode_event, draft, leaf_position, seal_entry
 from handrail.journal.escape import column, uncolumn
 from tests.core.secret_samples import BESIDE, SHAPES
 from tests.examples import examples
@@ -27,6 +27,13 @@ SALT = b"0123456789abcdef"
 def written(event: Recorded) -> tuple[bytes, bytes | None]:
     drafted = draft(event, SALT)
     return seal_entry(drafted, 7, 3, "ab" * 32), drafted.data
+
+
+def body_data(value: Any) -> bytes:
+    """The body that is recorded for a call with these arguments."""
+    data = draft(intended(arguments=value), SALT).data
+    assert data is not None
+    return data
 
 
 @given(events(texts.filter(lambda text: redact_text(text) == text)))

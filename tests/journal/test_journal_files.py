@@ -73,7 +73,7 @@ async def test_an_effect_after_the_journal_has_vanished_does_not_run(
     assert done == ["ada"]
 
 
-async def test_a_journal_that_is_lost_is_not_begun_anew_with_its_old_key(tmp_path: Path) -> None:
+async def test_a_lost_journal_is_not_begun_again_with_its_old_key(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     async with await SqliteJournal.open(path) as journal:
         await journal.append(started(), durable=True)

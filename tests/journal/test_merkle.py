@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from pymerkle import InmemoryTree
 
-from handrail.journal.merkle import Frontier, inclusion_proofs, leaf_hash, root
+from handrail.journal.merkle import Frontier, leaf_hash, root
 from handrail.journal.verifier import included
 from tests.examples import examples
+from tests.journal.whole_trees import inclusion_proofs
 
 CT_LEAVES = [
     bytes.fromhex(text)

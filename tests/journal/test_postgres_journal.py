@@ -20,8 +20,8 @@ from handrail.cli.root import root
 from handrail.core.errors import BrokenProof, JournalError, LeaseHeld, LeaseLost, UsageError
 from handrail.core.events import CallIntended
 from handrail.journal import Signer, Verifier, audit, erase, export_run, prove
-from handrail.journal.answering import answer
 from handrail.journal.journal import JournalTiming
+from handrail.journal.person_answers import answer
 from handrail.journal.postgres_journal import PostgresJournal
 from handrail.journal.reader import JournalReader
 from handrail.state.url import StateUrl

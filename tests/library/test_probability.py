@@ -370,7 +370,7 @@ async def test_a_seed_gives_the_same_again_and_none_gives_chance() -> None:
     assert await ask("roll_dice", **arguments) != await ask("roll_dice", **arguments)
 
 
-async def test_each_call_draws_anew_even_where_results_are_remembered_and_shared() -> None:
+async def test_each_call_draws_again_even_if_results_are_remembered_and_shared() -> None:
     """Two equal calls at once, and then one more, under a policy that remembers every read."""
     async with Executor([probability_ensemble()], policy=Policy(deduplicator="exact")) as executor:
         calls = [executor.invoke(ToolCall(f"c{at}", "roll_dice", {"dice": "30d1000"})) for at in range(2)]

@@ -219,7 +219,7 @@ def test_names_come_back_as_ours_and_artefacts_go_with_their_call() -> None:
     ]
 
 
-def test_mending_changes_the_text_only_where_it_changes_the_arguments() -> None:
+def test_repair_changes_the_text_only_where_it_changes_the_arguments() -> None:
     def mend(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         assert name == "f"
         return {key: value for key, value in arguments.items() if value is not None}

@@ -28,7 +28,7 @@ from handrail.core.redact import Secret
 from handrail.models.codec import WireRequest
 from handrail.models.codec_model import CodecModel
 from handrail.models.profiles import Prices, Profile
-from handrail.models.retry_policy import NO_RETRIES, RetryPolicy
+from handrail.models.retry_policy import RetryPolicy
 from handrail.models.transport import Endpoint, HttpTransport
 from handrail.testing.clock import FixedClock
 from tests.models.raw_reply_server import CUT, HOLD, RawReplyServer, Reply, serving, sse, streamed, until_closed, whole
@@ -227,14 +227,14 @@ async def test_the_last_error_is_raised_when_all_attempts_failed(transport: Http
 
 
 async def test_without_retries_there_is_one_attempt(transport: HttpTransport) -> None:
-    _, server, error = await asked(transport, whole({}, status=503), HELLO, retry=NO_RETRIES)
+    _, server, error = await asked(transport, whole({}, status=503), HELLO, retry=RetryPolicy(attempts=1))
     assert isinstance(error, ModelUnavailable)
     assert len(server.asked) == 1
 
 
 @pytest.mark.parametrize("rest", [(CUT,), (b"data: {broken\n\n", HOLD), (), (sse({"end": "end"}) + b"data: {", CUT)])
 @pytest.mark.parametrize("first", [{"say": "Hel"}, {"call": "add"}])
-async def test_a_reply_that_breaks_off_after_it_began_is_an_error_and_not_begun_anew(
+async def test_a_reply_that_breaks_off_after_it_began_is_an_error_and_is_not_retried(
     transport: HttpTransport, first: dict[str, str], rest: tuple[Any, ...]
 ) -> None:
     scene, server, error = await asked(transport, streamed(sse(first), *rest), HELLO)
@@ -295,7 +295,7 @@ def calls(scene: Scene) -> list[str]:
 async def test_a_reply_that_breaks_the_choice_of_tools_is_an_error_and_gives_no_call(
     transport: HttpTransport, choice: ToolChoice, reply: Reply
 ) -> None:
-    scene, _, error = await asked(transport, reply, choice=choice, retry=NO_RETRIES)
+    scene, _, error = await asked(transport, reply, choice=choice, retry=RetryPolicy(attempts=1))
     assert isinstance(error, ProtocolError)
     assert "the model was told to call" in str(error)
     assert calls(scene) == []
@@ -338,7 +338,7 @@ async def test_words_beside_a_call_that_was_not_allowed_stand_and_the_call_is_dr
 async def test_a_reply_that_stops_for_calls_and_has_none_is_an_error_and_never_an_answer(
     transport: HttpTransport, say: str
 ) -> None:
-    scene, _, error = await asked(transport, called(say=say), retry=NO_RETRIES)
+    scene, _, error = await asked(transport, called(say=say), retry=RetryPolicy(attempts=1))
     assert isinstance(error, ProtocolError)
     assert "stopped for tool calls" in str(error)
     assert not any(isinstance(event, ReplyFinished) for event in scene.events)

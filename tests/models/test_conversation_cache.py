@@ -56,7 +56,7 @@ def rounds(count: int, id: Callable[[int], str] = "call_{}".format) -> tuple[Mes
 
 @settings(max_examples=examples(60))
 @given(steps())
-def test_a_conversation_that_grows_is_written_as_if_it_were_written_anew(taken: list[Step]) -> None:
+def test_a_growing_conversation_is_written_as_if_from_the_beginning(taken: list[Step]) -> None:
     for name, (codec, model) in CODECS.items():
         scene = GrowingScene()
         asked: list[tuple[WireRequest, bytes]] = []

@@ -379,7 +379,7 @@ async def test_a_service_that_falls_silent_is_unavailable(reply: Reply, bounds: 
     await transport.aclose()
 
 
-async def test_a_service_that_hangs_up_without_a_word_is_unavailable(transport: HttpTransport) -> None:
+async def test_a_service_that_hangs_up_without_an_answer_is_unavailable(transport: HttpTransport) -> None:
     with pytest.raises(ModelUnavailable):
         await exchanged(transport, [CUT])
 

@@ -333,7 +333,7 @@ class Slow(CapabilityBus):
         raise BusError("partition", "no route")
 
 
-async def test_the_time_of_a_caller_is_not_given_anew_to_each_who_is_asked() -> None:
+async def test_all_who_are_asked_share_the_time_of_the_caller() -> None:
     nodes = [Slow(node_id=name) for name in ("one", "two")]
     for node in nodes:
         node.deadlines = []

@@ -292,7 +292,7 @@ async def test_a_capability_that_lets_the_failures_of_others_through_is_not_left
     assert (await scene.here.call("work.through", (1, 0), {"input": {"to": "work.well"}}))["output"] == {}
 
 
-async def test_a_stream_of_which_something_was_read_is_not_begun_anew_elsewhere(scene: Scene) -> None:
+async def test_a_stream_that_was_partly_read_is_not_started_again_elsewhere(scene: Scene) -> None:
     async def breaks(request: RouteRequest) -> dict[str, Any]:
         await request.send("token", {"text": "half"})
         raise BusError("partition", "gone")

@@ -379,7 +379,7 @@ def test_e12_what_was_done_before_a_sibling_crashed_is_not_done_again(tmp_path: 
     assert resumed.stdout.endswith("done\n")
 
 
-async def test_e13_a_tool_that_waits_for_a_word_has_not_begun_so_nothing_of_it_runs_twice() -> None:
+async def test_e13_a_tool_that_waits_for_approval_has_not_begun_so_nothing_of_it_runs_twice() -> None:
     ran: list[str] = []
 
     @tool(side_effects=True)

@@ -23,7 +23,7 @@ from handrail.rlm.query.queries import Queries
 from handrail.rlm.socket.connection import HandlerConnection, HandlerLimits
 from handrail.rlm.socket.handler import LMHandler
 from handrail.rlm.socket.socket_model import events_of
-from handrail.rlm.socket.wire import Address, ask, response_of, send_lm_request, send_lm_request_batched
+from handrail.rlm.socket.wire import Address, ask, response_of, send_lm_request
 from handrail.rlm.values import LMRequest, LMResponse
 from handrail.testing.model import ScriptedModel, call, text
 
@@ -468,11 +468,8 @@ async def test_a_secret_is_asked_for_and_seen_by_nobody_else() -> None:
         assert not (await ask(handler.address, odd)).success
         assert told == []
         assert (await ask(handler.address, LMRequest(prompt="x"), secret="open sesame")).success
-        [batched] = await asyncio.to_thread(
-            send_lm_request_batched, handler.address, ["y"], secret="open sesame", timeout=20
-        )
+        assert (await ask(handler.address, LMRequest(prompts=["y"]), secret="open sesame")).success
 
-    assert batched.success
     assert "sesame" not in str(told)
 
 
@@ -514,8 +511,8 @@ async def test_a_port_that_is_taken_is_said() -> None:
 def test_without_an_event_loop_it_serves_from_a_thread_of_its_own() -> None:
     with LMHandler(echo()) as handler:
         address = handler.address
-        found = send_lm_request_batched(address, ["a", "fail"], timeout=20)
+        many = send_lm_request(address, LMRequest(prompts=["a", "fail"]), 20)
         one = send_lm_request(address, LMRequest(prompt="b"), 20, depth=1)
-    assert [each.error for each in found] == [None, "slow down"]
+    assert [each.error for each in many.chat_completions or ()] == [None, "slow down"]
     assert (one.chat_completion or fail()).response == "echo: b"
     assert not send_lm_request(address, LMRequest(prompt="b"), 20).success

@@ -129,7 +129,7 @@ async def test_code_has_the_context_and_asks_models_and_tools(kind: str) -> None
     assert "`add(a: int, b: int = 1)`: Add two." in system.text and "`FACTOR`" in system.text
 
 
-async def test_a_side_effect_of_code_needs_a_word_as_any_other() -> None:
+async def test_a_side_effect_of_code_needs_approval_like_any_other() -> None:
     @tool(side_effects=True)
     def erase() -> None:
         raise NotImplementedError
@@ -468,7 +468,7 @@ def test_a_sandbox_that_is_not_there_is_said_at_once_and_not_replaced(monkeypatc
         unavailable.cache_clear()
 
 
-async def test_setup_code_that_fails_is_the_users_to_mend() -> None:
+async def test_setup_code_that_fails_is_an_error_for_the_user() -> None:
     root = Root()
     async with RLM(root, environment="process", environment_kwargs={"setup_code": "1 / 0"}) as rlm:
         with pytest.raises(UsageError, match=r"(?s)setup_code failed.*ZeroDivisionError"):

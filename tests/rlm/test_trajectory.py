@@ -232,7 +232,7 @@ def test_what_was_logged_is_whole_when_the_process_is_killed(tmp_path: Path) -> 
     assert (found.metadata is not None, len(found.iterations), found.notes) == (True, 1, ())
 
 
-def test_a_torn_last_line_is_passed_over_with_a_word(tmp_path: Path) -> None:
+def test_a_torn_last_line_is_skipped_with_a_notice(tmp_path: Path) -> None:
     logger = RLMLogger(tmp_path)
     logger.log_metadata(RLMMetadata(**BEGUN))
     logger.log(ours())

@@ -19,7 +19,7 @@ from hypothesis import given, strategies as st
 
 from handrail.core.errors import ModelError, ModelUnavailable, ProtocolError, RequestRefused, UsageError
 from handrail.core.framing import FrameError, FrameSplitter, length_prefixed
-from handrail.rlm.socket.wire import ask, request_of, response_of, send_lm_request, send_lm_request_batched
+from handrail.rlm.socket.wire import ask, request_of, response_of, send_lm_request
 from handrail.rlm.values import LMRequest, LMResponse, RLMChatCompletion
 
 ANSWER = LMResponse(chat_completion=RLMChatCompletion(root_model="m", prompt="?", response="yes"))
@@ -181,17 +181,6 @@ async def test_who_stops_waiting_hangs_up() -> None:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await left.wait()
-
-
-def test_a_batch_with_too_few_answers_is_an_error_of_each() -> None:
-    one = RLMChatCompletion(root_model="m", prompt="a", response="A")
-    with blocking_peer(packed(LMResponse(chat_completions=[one]).to_dict())) as address:
-        found = send_lm_request_batched(address, ["a", "b"], timeout=20)
-    assert [each.error for each in found] == ["the handler gave 1 answers to 2 prompts"] * 2
-
-    with blocking_peer(packed(ANSWER.to_dict())) as address:
-        found = send_lm_request_batched(address, ["a", "b"], timeout=20)
-    assert [each.error for each in found] == ["the handler gave no list of answers"] * 2
 
 
 def test_a_message_of_very_many_values_is_refused_before_they_are_made() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from handrail import ToolDefinition
 from handrail.core.errors import ModelUnavailable, UsageError
-from handrail.models.retry_policy import NO_RETRIES
+from handrail.models.retry_policy import RetryPolicy
 from handrail.models.services import SERVICES
 from handrail.sessions.create import GROUP, create_llm, service_names
 from handrail.sessions.tool_requests import ToolCallRequest
@@ -162,7 +162,9 @@ def test_a_region_can_be_given_with_an_address_of_ones_own(monkeypatch: pytest.M
         monkeypatch.delenv(name, raising=False)
 
     with (
-        create_llm("bedrock:m", base_url="http://127.0.0.1:1", region="eu-west-3", retry=NO_RETRIES) as llm,
+        create_llm(
+            "bedrock:m", base_url="http://127.0.0.1:1", region="eu-west-3", retry=RetryPolicy(attempts=1)
+        ) as llm,
         pytest.raises(ModelUnavailable),
     ):
         llm.generate("?")

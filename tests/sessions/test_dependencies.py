@@ -290,7 +290,7 @@ async def test_neither_traces_nor_logs_see_them(caplog: pytest.LogCaptureFixture
         assert "hunter2" not in repr(shown)
 
 
-def test_a_tool_without_a_word_on_their_type_gets_them_too() -> None:
+def test_a_tool_that_does_not_state_their_type_gets_them_too() -> None:
     @tool
     def look(invocation: Invocation) -> str:
         """Look."""

@@ -215,7 +215,7 @@ def test_the_variable_records_what_is_missing_and_replays_what_is_there(
     assert asked == [2, 0]
 
 
-def test_rerecord_writes_the_file_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rerecord_rewrites_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = record(tmp_path)
     monkeypatch.setenv("HANDRAIL_CASSETTES", "rerecord")
 

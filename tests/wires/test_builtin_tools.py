@@ -101,7 +101,7 @@ def test_a_wire_that_has_none_says_so(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize("wire", [*sorted(CODECS), "ollama"])
-def test_extra_tools_do_not_replace_ones_own_without_a_word(wire: str) -> None:
+def test_extra_tools_do_not_silently_replace_the_applications_own(wire: str) -> None:
     codec, model = CODECS.get(wire) or (OllamaCodec(), "qwen3")
     extra: dict[str, Any] = {"toolConfig": {"tools": []}} if wire == "bedrock" else {"tools": [{"type": "web_search"}]}
     with pytest.raises(UsageError, match=r"builtin=\["):

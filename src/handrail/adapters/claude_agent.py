@@ -89,7 +89,7 @@ class _SessionGuard:
         return {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": decision}}
 
     async def asked(self, name: str, given: dict[str, Any], context: ToolPermissionContext) -> PermissionResult:
-        """`can_use_tool`, whose yes is a person's word for this call with these arguments."""
+        """`can_use_tool`, whose yes is a person's approval of this call with these arguments."""
         assert self._can_use_tool is not None
         said = await self._can_use_tool(name, given, context)
         if isinstance(said, PermissionResultAllow) and context.tool_use_id:

@@ -48,9 +48,9 @@ def guard(tools: Any, **options: Unpack[GuardOptions]) -> Any:
             whose in-process servers have the tools. An agent of agent-framework takes `GuardFunctionMiddleware`
             instead.
         journal: An open journal, or the file of one. What happens once, happens once in it.
-        rules: A person's word in advance, as `"allow pay to=ada"`. What no rule is for is put to `approver`, and where
-            there is none to the framework, by its own way to stop for a person.
-        reads: Names of tools without side effects, as `"get_*"`. Of any other it is taken that it has some.
+        rules: A person's decisions in advance, as `"allow pay to=ada"`. What no rule covers goes to `approver`; without
+            one, to the framework, by its own way to stop for a person.
+        reads: Names of tools without side effects, as `"get_*"`. Any other tool counts as having some.
         options: How a tool is treated, by its name, as `{"pay": {"effect_key": ("order",), "timeout": 5}}`.
         owner: Who asks, or a function that finds it in what the framework tells a tool. Equal effects of one owner
             are found across conversations; without it, within a conversation.

@@ -1,4 +1,4 @@
-"""An app: everything that answers a question, ready to use, and made anew where its files change."""
+"""An app: everything that answers a question, ready to use, and rebuilt when its files change."""
 
 from __future__ import annotations
 
@@ -81,11 +81,11 @@ class _AppApprover:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """Those of the files, and those that were stated at the start."""
+        """The current rules: those of the files, and those that were stated at the start."""
         return self._rules
 
     def begin(self, executor: Executor) -> None:
-        """From now on there is somebody to ask."""
+        """Makes `person` the one who is asked from now on."""
         self._executor = executor
 
     def renew(self, config: Config, in_use: Sets) -> None:
@@ -143,12 +143,12 @@ class App:
 
     @property
     def tools(self) -> RegisteredTools:
-        """Those of runs that begin now."""
+        """The tools of runs that begin now."""
         return self.executor.tools
 
     @property
     def approver(self) -> Approver:
-        """Who is asked: the rules of now, then a person."""
+        """Decides by the current rules first, then asks a person."""
         return self._approving
 
     @property
@@ -168,7 +168,7 @@ class App:
 
     @property
     def person(self) -> Person:
-        """Who stands behind it."""
+        """The person behind this use of the program."""
         return self._person
 
     @property
@@ -192,7 +192,7 @@ class App:
     # ── new files, new tools ─────────────────────────────────────────────────────────
 
     async def reload(self, file: Path | None = None) -> bool:
-        """Read the files anew; whether runs that begin now have other tools than before. Runs under way keep theirs.
+        """Read the files again; whether runs that begin now have other tools than before. Runs under way keep theirs.
         `file` is the configuration where there was none.
 
         Raises:
@@ -213,7 +213,7 @@ class App:
             return self._offered is not offered
 
     async def refresh(self) -> bool:
-        """As `reload`, if a file has changed since the last look. A mistake in it is told, once."""
+        """Reloads, as `reload` does, if a file has changed since the last look. A mistake in one is reported once."""
         if not await asyncio.to_thread(lambda: self._watch.look(self._files)):
             async with self._reloading:
                 await self._node.sweep(self.executor.runs.tools_in_use)
@@ -270,14 +270,14 @@ async def open_app(
 ) -> AsyncIterator[App]:
     """Tools, executor and journal for as long as the block lasts; the journal is made if it is not there.
 
-    Files are read, and MCP servers connected, all at once. One that cannot be had and is not required is told to
+    Files are read, and MCP servers connected, all at once. One that is not available and is not required is told to
     the person, and joins when it comes back. `beside` gives tools that go with those that there are;
-    `adjust` does to a configuration that is read anew what was done to this one since it was read. `clients` are those
+    `adjust` does to a configuration that is read again what was done to this one since it was read. `clients` are those
     that MCP servers work for, where we stand between them.
 
     Raises:
-        UsageError: Something in the configuration, or wanted beside it, cannot be had.
-        McpError: A server that is required cannot be had.
+        UsageError: Something in the configuration, or wanted beside it, is not available.
+        McpError: A server that is required is not available.
         JournalError: The journal cannot be opened.
         StateError: The state that replicas share cannot be used.
     """
@@ -309,7 +309,7 @@ async def open_app(
 
 
 async def _journal(path: Path, state: NodeState) -> BatchedJournal:
-    """That of all replicas, or the file."""
+    """The journal that all replicas share, or the one in the file."""
     if state.database is None:
         return await SqliteJournal.open(path)
     from handrail.journal.postgres_journal import PostgresJournal
@@ -318,7 +318,7 @@ async def _journal(path: Path, state: NodeState) -> BatchedJournal:
 
 
 def _webhook(config: Config, state: NodeState) -> ApprovalWebhook:
-    """Where questions are posted that nobody here answers.
+    """The webhook that gets questions which nobody here answers.
 
     Raises:
         ConfigError: A variable that it needs is not set.
@@ -358,7 +358,7 @@ def _executor(
 
 @asynccontextmanager
 async def open_tools(config: Config, person: Person, *, whole: bool = False) -> AsyncIterator[RegisteredTools]:
-    """Only the tools of a configuration, to be looked at: without a journal, nothing can run them.
+    """Opens only the tools of a configuration, to look at them: there is no journal, so nothing can run them.
 
     Raises:
         UsageError: As `open_app`; and where the `whole` is wanted, that a server is not there.

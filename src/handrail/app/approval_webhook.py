@@ -1,4 +1,4 @@
-"""A post to a webhook for each call that waits for a person's word, with links by which a person answers.
+"""Posts each call that waits for a person's decision to a webhook, with links by which a person answers.
 
 The post is signed as Standard Webhooks says (https://www.standardwebhooks.com). `text` and `blocks`
 are what Slack-compatible incoming webhooks show; `data` is for programs. The question itself is in
@@ -124,7 +124,7 @@ class ApprovalWebhook:
     def _message(self, question: Confirmation) -> dict[str, Any]:
         now = self._clock.now()
         expires = now + int(self._settings.expires * 1000)
-        links = self._made(question, expires)
+        links = self._link_urls(question, expires)
         arguments = redact_text(exact_json(question.shown))
         cut = arguments if len(arguments) <= _SHOWN else f"{arguments[:_SHOWN]}…"
         title = f"{printable(question.tool)} asks to run"
@@ -148,7 +148,7 @@ class ApprovalWebhook:
             "blocks": _blocks(title, cut, links, how),
         }
 
-    def _made(self, question: Confirmation, expires: int) -> dict[str, str]:
+    def _link_urls(self, question: Confirmation, expires: int) -> dict[str, str]:
         if self._links is None or self._settings.address is None:
             return {}
         base = self._settings.address.rstrip("/") + PATH
@@ -176,7 +176,7 @@ def _iso(at: int) -> str:
 
 
 def _slack(text: str) -> str:
-    """Without what Slack would read as a mention or a link."""
+    """The text without anything that Slack would read as a mention or a link."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

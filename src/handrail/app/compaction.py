@@ -1,4 +1,5 @@
-"""The space of what was erased or ended, given back: by the files of a node, or by the tables of its database."""
+"""Compaction: gives back the space of what was erased or ended, in the files of a node or the tables of its
+database."""
 
 from __future__ import annotations
 
@@ -23,14 +24,14 @@ WHERE n.nspname = %s AND c.relkind = 'r' ORDER BY c.relname
 
 
 class CompactedPart(Struct, frozen=True):
-    """How many bytes a file or a table took, and takes."""
+    """How many bytes a file or a table took before, and takes now."""
 
     before: int
     after: int
 
 
 def compact_files(journal: Path, services: Path) -> dict[str, CompactedPart]:
-    """Write each file of a state anew inside itself.
+    """Rewrite each file of a state in its place.
 
     Raises:
         UsageError: Somebody writes to one of them, or the disk is full; the files before it are done.
@@ -44,7 +45,7 @@ def compact_files(journal: Path, services: Path) -> dict[str, CompactedPart]:
 
 
 def compact_database(url: StateUrl) -> dict[str, CompactedPart]:
-    """Write each table of a state anew, with its indexes. Whoever uses a table waits until it is done.
+    """Rewrite each table of a state, with its indexes. Whoever uses a table waits until it is done.
 
     Raises:
         StateError: The database cannot be used, somebody keeps a table, or there is no room; the tables before it are
@@ -78,7 +79,7 @@ def _is_database(path: Path) -> bool:
 
 
 def _size(path: Path) -> int:
-    """With the log beside it."""
+    """The size of a database file together with its write-ahead log."""
     log = path.with_name(f"{path.name}-wal")
     return path.stat().st_size + (log.stat().st_size if log.exists() else 0)
 

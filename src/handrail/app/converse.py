@@ -1,4 +1,4 @@
-"""The `converse` tool: a model with its tools as one tool, for whoever is given this node over MCP.
+"""The `converse` tool: a model with its tools as one tool, for clients of this node over MCP.
 
 What the model does inside is a run of its own, on record like any other. Its calls are
 confirmed by the person behind the client, call by call; so the tool itself needs no word.
@@ -96,7 +96,7 @@ class ConverseTool:
         return self._settings.model
 
     def begin(self, app: App, llm: LLM) -> None:
-        """From now on it can be called."""
+        """Gives the tool what it needs to answer; from now on it can be called."""
         self._app, self._llm = app, llm
 
     def tools(self, others: RegisteredTools) -> tuple[Tool, ...]:

@@ -1,4 +1,4 @@
-"""One erase: what a run or a person left anywhere in the state of a node.
+"""Erasure: removes what a run or a person left anywhere in the state of a node.
 
 The state is what lies beside a journal, or in the same database: conversations, long outputs, blobs and events. What
 tools and models did is
@@ -121,7 +121,7 @@ async def erase(journal: JournalPlace, state: NodeState, what: Erasable, service
 
 @contextmanager
 def all_leased(journal: JournalPlace, state: NodeState, runs: Iterable[str]) -> Iterator[None]:
-    """Nobody else works on these runs until the block ends.
+    """Holds the leases of these runs, so that nobody else works on them until the block ends.
 
     Raises:
         LeaseHeld: Somebody works on one of them, who is named.
@@ -168,7 +168,7 @@ async def _found(
 
 
 def _principals(reader: JournalReader, run: str) -> Iterator[str]:
-    """Who began a run, and who took it up."""
+    """The principals that began a run or resumed it."""
     for entry in reader.entries_of(run, heads=True):
         if entry.type in ("run.started", "run.resumed") and isinstance(event := entry.event, RunStarted | RunResumed):
             yield event.principal

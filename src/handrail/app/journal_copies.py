@@ -1,4 +1,5 @@
-"""A journal, copied between a file and a shared database with all that proves it: entries, checkpoints, and its key.
+"""Copies a journal between a file and a shared database, with everything that proves it: entries, checkpoints, and its
+key.
 
 Its tables are the same in both, so its rows go over as they stand: every leaf, hash and signature stays as it was.
 """

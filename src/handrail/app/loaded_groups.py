@@ -1,4 +1,4 @@
-"""The groups of tools that an app holds, from the first configuration to the last.
+"""The groups of tools that an app holds, across reloads of its configuration.
 
 A group that a new configuration leaves as it was is kept, connection and all. One that
 it changes or drops stays open for the runs that began with it, and is closed after the last of them.
@@ -105,7 +105,7 @@ class LoadedGroups:
         return self.tools()
 
     async def change(self, config: Config, in_use: Sets) -> None:
-        """Hold what this configuration says instead. If it cannot be had, everything stays as it was.
+        """Hold what this configuration says instead. If it is not available, everything stays as it was.
 
         Raises:
             HandrailError: Something in it, or in a file that it names, is wrong.
@@ -148,7 +148,7 @@ class LoadedGroups:
         new: dict[str, AppMcpServer] = {}
         try:
             for name in wanted:
-                if name not in kept and (server := self._made(config, name)) is not None:
+                if name not in kept and (server := self._server_or_none(config, name)) is not None:
                     new[name] = server
             ensembles = (*_ensembles(fresh), *(server.ensemble for server in new.values()))
             await prepare_ensembles(ensembles, (lambda line: None) if self._person.patient else self._person.tell)
@@ -171,7 +171,7 @@ class LoadedGroups:
     def _approval(self, config: Config, name: str) -> Any:
         return None if config.file is None else self._person.approvals.of(config.file, name)
 
-    def _made(self, config: Config, name: str) -> AppMcpServer | None:
+    def _server_or_none(self, config: Config, name: str) -> AppMcpServer | None:
         try:
             return make_server(config, name, config.mcp[name], self._around)
         except UsageError as error:
@@ -225,7 +225,7 @@ def _held_back(server: AppMcpServer) -> str:
 
 
 def prefix_for(error: DuplicateTool, config: Config) -> str:
-    """How to tell two tools of one name apart, where one of them is of a server."""
+    """The prefix that tells two tools of one name apart, if one of them comes from a server."""
     sources = {f"ensemble {name!r}": name for name in config.mcp}
     server = sources.get(error.source) or sources.get(error.other)
     return "" if server is None else f': under [mcp.{server}], write prefix = "{server}_"'

@@ -1,4 +1,4 @@
-"""What can be read of a node over MCP: saved conversations, and the proofs of runs. Callers see their own."""
+"""The resources that a node serves over MCP: saved conversations, and the proofs of runs. Callers see their own."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MARKED = re.compile(r"of-[0-9a-f]{16}\.")
 
 
 class CurrentCaller:
-    """Who sent the request that is being answered; it travels with the task that answers it."""
+    """The sender of the request that is being answered. It travels with the task that answers it."""
 
     def __init__(self) -> None:
         self._principal: ContextVar[str | None] = ContextVar("handrail-asking", default=None)
@@ -48,7 +48,7 @@ class CurrentCaller:
         self._principal.set(principal)
 
     def owns_conversation(self, id: str) -> bool:
-        """Nothing belongs to nobody."""
+        """Whether the caller owns a conversation. A conversation without an owner belongs to nobody."""
         principal = self._principal.get()
         return principal is not None and owns_conversation(principal, id)
 
@@ -69,7 +69,7 @@ def owns_conversation(principal: str, id: str) -> bool:
 
 _CONVERSATION, _PROOF = "conversation://", "proof://"
 _MOST = 1_000
-"""Of a kind that are listed: the latest."""
+"""The most resources of a kind that are listed: the latest ones."""
 
 
 class ConversationResources:
@@ -110,10 +110,10 @@ def _about(id: str, title: str, messages: int) -> RemoteResource:
 
 def conversation_markdown(conversation: Conversation) -> str:
     """A conversation for people and models to read."""
-    return "\n\n".join(f"**{who}**\n\n{words}" for who, words in map(_said, conversation.messages) if words)
+    return "\n\n".join(f"**{who}**\n\n{words}" for who, words in map(_role_and_text, conversation.messages) if words)
 
 
-def _said(message: Message) -> tuple[str, str]:
+def _role_and_text(message: Message) -> tuple[str, str]:
     match message:
         case UserMessage(content=content):
             return "user", "\n".join(

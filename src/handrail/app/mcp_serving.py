@@ -1,4 +1,4 @@
-"""A configuration as something that is served over MCP: its tools through the executor, what can be read, prompts."""
+"""Serves a configuration over MCP: its tools through the executor, resources and prompts."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ async def open_served(
     MCP servers among the tools are told what the `client` can do; None: nobody knows yet who will come.
 
     Raises:
-        UsageError: Something in the configuration cannot be had.
-        McpError: A server that is required cannot be had.
+        UsageError: Something in the configuration is not available.
+        McpError: A server that is required is not available.
         JournalError: The journal cannot be opened.
     """
     person = person or Person()
@@ -79,7 +79,7 @@ async def open_served(
                 replace(wanted, rules=rules),
                 lambda tools: asker,
                 person,
-                beside=partial(_beside, config.serve, converser),
+                beside=partial(_additional_tools, config.serve, converser),
                 adjust=adjust,
                 clients=None if relay is None else ServedClients(relay, partial(_noticed, notices)),
             )
@@ -116,7 +116,9 @@ def _servers_behind(app: App) -> tuple[ServerBehind, ...]:
     return tuple(PassedServer(server.ensemble, server.settings.prefix) for server in app.servers.values())
 
 
-def _beside(settings: ServeSettings, converser: ConverseTool | None, others: RegisteredTools) -> tuple[Tool, ...]:
+def _additional_tools(
+    settings: ServeSettings, converser: ConverseTool | None, others: RegisteredTools
+) -> tuple[Tool, ...]:
     """The tools that go with those that there are: the one that converses, and the one that finds."""
     found = () if converser is None else converser.tools(others)
     if settings.offer == "all":
@@ -159,7 +161,8 @@ def _lasting(config: Config) -> ServeSettings:
 
 
 def _principal(app: App, converse: str | None, asking: CurrentCaller) -> Callable[[McpCaller], Principal]:
-    """Whoever calls may call what is served now, and no more. The server asks this first in every request."""
+    """The principal of a caller: it may call what is served now, and no more. The server asks this first in every
+    request."""
 
     def principal(caller: McpCaller) -> Principal:
         tools = app.config.serve.tools

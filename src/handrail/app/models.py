@@ -1,4 +1,4 @@
-"""A model by the name that people give it."""
+"""Opens a model by its name in a configuration or on a command line."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def open_model(config: Config, name: str | None = None, fallback: Sequence[str] 
 
 def _one(config: Config, name: str, **shared: Any) -> LLM:
     settings = settings_of(config, name)
-    llm = _made(config, settings, **shared)
+    llm = _make_model(config, settings, **shared)
     llm.valid = () if settings.tools is None else (settings.tools,)
     return llm
 
 
-def _made(config: Config, settings: ModelSettings, **shared: Any) -> LLM:
+def _make_model(config: Config, settings: ModelSettings, **shared: Any) -> LLM:
     if settings.provider == SCRIPTED:
         return _scripted(config, settings)
     from handrail.models.services import SERVICES

@@ -1,4 +1,4 @@
-"""A node of the network: the bus with everything that the configuration offers on it, and the doors to it.
+"""A node of the network: the bus with everything that the configuration offers, and the doors to it.
 
 The models of the gateways may use the node's tools and the built-in ones, which are bound to
 capabilities of the bus; whatever they call, they call with the rights of whoever asked.
@@ -33,11 +33,15 @@ from handrail.core.version import VERSION
 from handrail.execute.confirm import DeferAll
 from handrail.execute.rules import Rules
 from handrail.journal.places import JournalPlace
+from handrail.journal.reader import JournalReader
+from handrail.journal.telemetry import Telemetry
+from handrail.mcp.values import HttpEndpoint
 from handrail.node.bus.descriptor import Trust
 from handrail.node.bus.interfaces import Bus
 from handrail.node.bus.request import Caller
 from handrail.node.capability_bus import CapabilityBus
 from handrail.node.chat.builtin_tools import BUILTIN
+from handrail.node.server.authentication import caller_of
 from handrail.node.tokens.admission import TokenAdmission
 from handrail.node.tokens.identity import Identity
 from handrail.node.tokens.relay_bus import RelayBus
@@ -114,7 +118,7 @@ class NetworkNode:
         return caller.id in self.session_holders
 
     async def reload(self) -> str:
-        """Read the files of the configuration anew; what came of it, for whoever asked for that."""
+        """Read the files of the configuration again; what came of it, for whoever asked for that."""
         before = _lasting(self.app.config)
         try:
             await self.app.reload()
@@ -169,7 +173,6 @@ class NetworkNode:
 
     def _gateway(self, server: NodeServer) -> Gateway:
         from handrail.node.gateways.gateway import Gateway, GatewayEmbedder, GatewayModel
-        from handrail.node.server.authentication import caller_of
 
         node = self.config.node
 
@@ -201,8 +204,6 @@ class NetworkNode:
 
     def _mcp_servers(self) -> dict[str, dict[str, str]]:
         """The MCP servers in use that have an address, each with the names of its tools there and here."""
-        from handrail.mcp.values import HttpEndpoint
-
         found: dict[str, dict[str, str]] = {}
         for server in self.app.servers.values():
             if isinstance(server.ensemble.endpoint, HttpEndpoint):
@@ -227,8 +228,8 @@ async def open_node(
     """Bus, services, tools and links to other nodes for as long as the block lasts. Nothing listens yet.
 
     Raises:
-        UsageError: Something in the configuration cannot be had.
-        McpError: An MCP server that is required cannot be had.
+        UsageError: Something in the configuration is not available.
+        McpError: An MCP server that is required is not available.
         JournalError: The journal cannot be opened.
     """
     person = person or Person()
@@ -295,7 +296,8 @@ def _bus(config: Config, app: App, identity: Identity, admission: TokenAdmission
 
 
 class _ScopeApprover:
-    """On the bus a side effect needs no word of its own, but what a rule denies is denied there too."""
+    """Approves by the scopes of the caller: on the bus a side effect needs no approval of its own. What a rule denies
+    is denied here too."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -305,7 +307,7 @@ class _ScopeApprover:
 
 
 def admission_of(settings: NodeSettings, node_id: str, store: TokenStore) -> TokenAdmission:
-    """Whom a node takes for what, and whose tokens are good there."""
+    """The admission of a node: which callers it trusts, and which issuers' tokens it accepts."""
     return TokenAdmission(
         node_id=node_id,
         store=store,
@@ -376,9 +378,6 @@ def _embedder() -> Embedder:
 
 def telemetry_of(journal: JournalPlace) -> Any:
     """Which tools were offered, picked and failed, of the last events in the record."""
-    from handrail.journal.reader import JournalReader
-    from handrail.journal.telemetry import Telemetry
-
     with JournalReader(journal) as reader:
         telemetry = Telemetry.of(reader.recent())
     return msgspec.to_builtins(telemetry.tools())

@@ -1,4 +1,4 @@
-"""Where a node keeps what it must not lose: files beside its journal, or a database that its replicas share.
+"""The state of a node: files beside its journal, or a database that its replicas share.
 
 Whoever opens a store of a node asks here for its place, so that all of them are in the same one.
 """
@@ -39,9 +39,9 @@ TOKENS = "tokens.db"
 @dataclass(frozen=True, slots=True)
 class NodeState:
     folder: Path
-    """That of the journal."""
+    """The folder of the journal."""
     database: StateDatabase | None = None
-    """That of all replicas, if there is one."""
+    """The database that all replicas share, if there is one."""
 
     @property
     def place(self) -> Path | StateDatabase:
@@ -55,7 +55,7 @@ class NodeState:
         return TokenStore(self.file(TOKENS))
 
     def outputs(self, *, new_id: NewId = new_id) -> KeptOutputs:
-        """Where long outputs are kept, for models to read on in."""
+        """The store of long outputs, from which models read the rest."""
         if self.database is None:
             return DirectorySpill(self.folder / "outputs", new_id=new_id)
         return SharedSpill(self.database, new_id=new_id)
@@ -110,7 +110,7 @@ class NodeState:
 
 
 def state_of(config: Config, journal: Path) -> NodeState:
-    """Where the node of this configuration keeps its state; the database is the caller's to close.
+    """The state of the node of this configuration. The caller closes the database.
 
     Raises:
         StateError: The database cannot be used.
@@ -122,7 +122,7 @@ def state_of(config: Config, journal: Path) -> NodeState:
 
 @contextmanager
 def opened_state(config: Config, journal: Path) -> Iterator[NodeState]:
-    """As `state_of`, until the block ends."""
+    """Opens the state, as `state_of` does, until the block ends."""
     state = state_of(config, journal)
     try:
         yield state

@@ -1,4 +1,4 @@
-"""The tools of a node for others: as capabilities of its bus, and in the hands of the models of its gateways."""
+"""The tools that a node offers: as capabilities of its bus, and to the models of its gateways."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class OfferedTools:
 
     @property
     def names(self) -> frozenset[str]:
-        """As `sums.add@1.0`."""
+        """The names of the capabilities, as `sums.add@1.0`."""
         return frozenset(f"{name}@{version_text(version)}" for name, version in self._there.values())
 
     def renew(self) -> None:
@@ -75,7 +75,8 @@ class OfferedTools:
             raise clash
 
     def follow(self) -> None:
-        """As `renew`, while the node runs: what a new file gets wrong must not hold up the rest of what is new."""
+        """Renews the tools, as `renew` does, while the node runs. A mistake in a new file does not hold up the other
+        changes."""
         try:
             self.renew()
         except UsageError as error:
@@ -164,7 +165,7 @@ def _for_caller(invocation: Invocation, binding: Binding) -> CallTerms:
 
 
 def _caller(principal: Principal) -> Caller:
-    """How the bus knows whoever an executor knows by this principal; of most, it finds out itself."""
+    """How the bus knows a caller that an executor knows by this principal. Most callers it finds out itself."""
     if principal == LOCAL:
         return OWN
     return HERE if principal == HERE.principal else Caller(principal=principal)

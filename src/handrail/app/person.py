@@ -1,4 +1,4 @@
-"""Whoever stands behind a use of the program: their approvals, who asks them, and where they are told things."""
+"""The person behind a use of the program: their approvals, who asks them, and where they are told things."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Person:
 
     @property
     def tokens(self) -> Path:
-        """Where sign-ins are kept."""
+        """The folder of stored sign-ins."""
         return self.approvals.path.parent / "oauth"
 
 

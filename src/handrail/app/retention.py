@@ -1,4 +1,5 @@
-"""What a node keeps no longer, by `[retention]`: conversations, long outputs, blobs, events, and words of the record.
+"""Retention: removes what a node keeps no longer by `[retention]`: conversations, long outputs, blobs, events, and
+words of the record.
 
 Of the record only bodies go, as `erase` removes them: the entries stay, every proof stays valid, and what was done is
 never done again, since that is told from the entries. What somebody still waits for, or may need, stays whatever its
@@ -101,7 +102,7 @@ async def retain(
         RetentionBusy: Another process does it at this moment.
         HandrailError: Something cannot be read or removed. What went before is gone.
     """
-    with _alone(journal, state):
+    with _pass_lock(journal, state):
         work = _Retention(journal, state, settings, clock, dry_run, pause)
         await work.look_through()
         report = RetentionReport(conversations=await work.conversations())
@@ -149,7 +150,7 @@ async def retaining(
 
 
 class _Retention:
-    """One pass."""
+    """One pass over everything that `[retention]` limits."""
 
     def __init__(
         self,
@@ -366,7 +367,7 @@ class _Retention:
 
 
 def _look_at(reader: JournalReader, run: str) -> tuple[Standing, int]:
-    """How a run stands, and when its last entry was written."""
+    """The standing of a run, and when its last entry was written."""
     standing, last = RunStanding(), -1
     for row in reader.entries_of(run, heads=True):
         standing.feed(row.type, row.call, row.leaf)
@@ -386,8 +387,8 @@ async def _in_thread(work: Callable[..., _T], *arguments: object) -> _T:
 
 
 @contextmanager
-def _alone(journal: JournalPlace, state: NodeState) -> Iterator[None]:
-    """No other process does this meanwhile.
+def _pass_lock(journal: JournalPlace, state: NodeState) -> Iterator[None]:
+    """Holds the lock of a retention pass, so that no other process makes one meanwhile.
 
     Raises:
         RetentionBusy: One does.

@@ -62,7 +62,7 @@ async def open_rlm(
     A call that waits for a person pauses the run.
 
     Raises:
-        UsageError: Something in the configuration cannot be had.
+        UsageError: Something in the configuration is not available.
         SandboxUnavailable: This machine cannot have the environment that was chosen.
         JournalError: The journal cannot be opened.
     """

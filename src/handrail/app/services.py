@@ -178,7 +178,7 @@ async def _keep_sending(chat: ChatService) -> None:
 
 
 def _embedder() -> Embedder | None:
-    """Without one, documents are found by their words alone, and the answers say so."""
+    """The embedder of the node. Without one, documents are found by their words alone, and the answers say so."""
     from handrail.sessions.store.embedding import WordLlamaEmbedder
 
     try:

@@ -1,4 +1,4 @@
-"""The state of a node as a whole, copied between files and a shared database. What is copied stays as it is.
+"""Copies the whole state of a node between files and a shared database. The source stays as it is.
 
 Rows go over as they stand, whatever they mean: the tables of a store have the same columns in both engines, and a
 conversation has the same lines and contents. Each direction is one transaction of the database: what is read is of one
@@ -79,14 +79,14 @@ FILES = (
 
 
 class StateCounts(Struct, frozen=True):
-    """How much was copied."""
+    """How much of each part of a state was copied."""
 
     tokens: int = 0
     conversations: int = 0
     events: int = 0
     blobs: int = 0
     entries: int = 0
-    """Of the journal."""
+    """The entries of the journal."""
 
 
 # ── files to files ───────────────────────────────────────────────────────────────────
@@ -120,7 +120,7 @@ def copy_files(journal: Path, target: Path, services: Path | None = None) -> Sta
 
 
 def _copy_database(source: Path, target: Path) -> None:
-    """One that is in use is copied as it stands, without what stands in its log being lost."""
+    """Copies a database file, also one in use, with what stands in its write-ahead log."""
     if not source.exists():
         return
     make_folder(target.parent)

@@ -196,7 +196,7 @@ def _summarization(config: Config, lent: list[LLM]) -> Ensemble:
 
 
 async def close_all(parts: Iterable[Ensemble | AppMcpServer | ToolGroup]) -> None:
-    """At once, and all of them, whatever one of them says to it."""
+    """Closes all groups at once; an error of one does not keep the others open."""
     results = await asyncio.gather(*(each.close() for each in parts), return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException) and not isinstance(result, HandrailError):

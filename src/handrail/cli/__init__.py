@@ -1,4 +1,4 @@
-"""The command `handrail`: asking models, looking at what they did, and giving a person's word.
+"""The command `handrail`: asking models, looking at what they did, and answering calls that wait for a person.
 
 This file is its door and imports nothing but what tells people how to install the rest.
 """

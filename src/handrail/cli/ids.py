@@ -29,7 +29,8 @@ def resolve_id(given: str, known: Iterable[str], what: str) -> str:
 
 
 def above(ids: Iterable[str]) -> list[str]:
-    """Without those that another of them began, and that are named after it: `run_1.call_2.1` after `run_1`."""
+    """The ids without those of nested runs, which are named after the run that began them: `run_1.call_2.1` after
+    `run_1`."""
     known = list(ids)
     there = set(known)
     return [each for each in known if not any(each[:at] in there for at, letter in enumerate(each) if letter == ".")]

@@ -70,7 +70,8 @@ def configured_journal(config: Path | None, start: Path) -> JournalPlace | None:
 
 
 def journal_to_write(named: Path | None, configured: Path | None, home: Path, start: Path) -> Path:
-    """Where a command writes: the journal that is named, configured, or near; else a new one at home.
+    """The journal that a command writes to: the one that is named, configured or near; else a new one in the user's
+    folder.
 
     Raises:
         JournalError: Nobody named it, and its folder is not the user's own.

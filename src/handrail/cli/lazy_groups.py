@@ -17,8 +17,8 @@ BROKEN_PIPE = 141
 INTERRUPTED = 130
 
 Commands = Mapping[str, tuple[str, str]]
-"""By name: where a command is, as `module:function` below `handrail.cli`, and its line in the help of its group.
-Without a function it is the `command` of the module."""
+"""The commands of a group by name: where each one is, as `module:function` below `handrail.cli`, and its line in the
+help of the group. Without a function it is the `command` of the module."""
 
 
 class LazyGroup(click.Group):
@@ -54,7 +54,7 @@ class LazyGroup(click.Group):
 
 
 class RootGroup(LazyGroup):
-    """Where every failure that is not a bug becomes one line and an exit code."""
+    """The top group, which turns every failure that is not a bug into one line and an exit code."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -94,5 +94,5 @@ def examples(*lines: str) -> str:
 
 
 def _forget_stdout() -> None:
-    """Nobody reads any more: let what is still in the buffer go nowhere, without a word."""
+    """Drops what is still in the buffer of stdout when its reader has gone."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

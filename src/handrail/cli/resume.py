@@ -1,4 +1,4 @@
-"""`handrail resume`: going on with a run that was cut off, or that waited for a person's word."""
+"""`handrail resume`: going on with a run that was cut off, or that waited for a person's decision."""
 
 from __future__ import annotations
 

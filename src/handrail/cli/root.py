@@ -1,4 +1,4 @@
-"""The top of the command line: what there is, and the options that hold for all of it."""
+"""The top of the command line: the commands, and the options that hold for all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Having a run done and shown, and saying how it stands when it stops: done, waiting, or cut off."""
+"""Runs a prompt and shows it, and says how the run stands when it stops: done, waiting, or cut off."""
 
 from __future__ import annotations
 
@@ -107,12 +107,12 @@ async def _take_up(executor: Executor, run: str, before: Sequence[Recorded]) -> 
     await executor.runs.known_calls(Context(run=run))
     now = await executor.runs.history(run)
     ours = 1  # that it was taken up
-    if _told(now) - ours != _told(before):
+    if _count_entries(now) - ours != _count_entries(before):
         raise UsageError(f"run {run!r} went on in another process just now; look again with: handrail resume {run}")
 
 
-def _told(events: Sequence[Recorded]) -> int:
-    """How many entries there are but for a person's answers, which anybody may add at any time."""
+def _count_entries(events: Sequence[Recorded]) -> int:
+    """How many entries there are, not counting a person's answers, which may be added at any time."""
     return sum(not isinstance(event, ConfirmationAnswered) for event in events)
 
 

@@ -1,4 +1,4 @@
-"""What the commands share that work with models and tools: the configuration, and what is asked for beside it."""
+"""The options that commands share which work with models and tools: the configuration, and what is added to it."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ _RUNS = "--journal of a command that runs something (HANDRAIL_STATE or [state] u
 
 @dataclass(frozen=True, slots=True)
 class CliSetup:
-    """Where a command stands: how it answers, and the configuration it works with."""
+    """What a command works with: the form of its output, and the configuration."""
 
     view: CommandView
     config: Config
     adjust: Adjust = lambda config: config
-    """What was done to the configuration since it was read, for when it is read anew."""
+    """What was done to the configuration since it was read, for when it is read again."""
 
     @property
     def journal(self) -> Path:
@@ -56,7 +56,7 @@ class CliSetup:
         return _offering(self.config, most).offering
 
     def adjusted(self, adjust: Adjust) -> CliSetup:
-        """The same with something changed in the configuration, now and whenever it is read anew."""
+        """The same with something changed in the configuration, now and whenever it is read again."""
         before = self.adjust
         return CliSetup(self.view, adjust(self.config), lambda config: adjust(before(config)))
 
@@ -82,7 +82,8 @@ class RunOptions:
         return AppAdditions(tools=self.tools, rules=self.rules, read_on=not _is_local(config, self.model))
 
     def ask(self) -> Ask:
-        """Who is asked where no rule decides: nobody after --yes, the person at the terminal, or somebody later."""
+        """The approver for calls that no rule decides: none after --yes, the person at the terminal, or one who answers
+        later."""
         from handrail.app import AllowAll
         from handrail.cli.confirm.answers import login_name
         from handrail.execute.confirm import DeferAll
@@ -95,7 +96,7 @@ class RunOptions:
         return lambda tools: DeferAll()
 
     def person(self) -> Person:
-        """Whose approvals of servers hold, and who is asked for more."""
+        """The person whose approvals of servers hold, and who is asked for more."""
         from handrail.cli.terminal.person import terminal_person
 
         return terminal_person()
@@ -115,7 +116,7 @@ class RunOptions:
 
 def configured(function: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options that all have, and `--config`, as a `CliSetup`. Its configuration is approved, now and
-    whenever it is read anew."""
+    whenever it is read again."""
 
     def approved(setup: CliSetup, **options: Any) -> None:
         from handrail.cli.config.approval import check_approved, require_approval
@@ -128,7 +129,7 @@ def configured(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def with_unapproved_configuration(function: Callable[..., None]) -> Callable[..., None]:
-    """As `configured`, for a command that only looks at the configuration: it imports, starts, obeys and sends
+    """Like `configured`, for a command that only looks at the configuration: it imports, starts, obeys and sends
     nothing that the file names."""
 
     def with_setup(view: CommandView, config: Path | None, **options: Any) -> None:

@@ -191,12 +191,12 @@ def _say(url: str, *, opened: NetworkNode, file: Path | None, as_json: bool) -> 
 
 
 def _page(url: str, token: Secret | None) -> str:
-    """Where to look. What stands behind `#` stays in the browser, and the page takes it out of the address."""
+    """The address of the page. The part behind `#` stays in the browser, and the page takes it out of the address."""
     return f"{url}/" if token is None else f"{url}/#token={token!s}"
 
 
 def _write(file: Path, token: Secret) -> None:
-    """For its owner only, from the first byte on.
+    """Writes a file that only its owner can read, from the first byte on.
 
     Raises:
         UsageError: It cannot be written.

@@ -14,7 +14,9 @@ from handrail.cli.lazy_groups import cli_command
 from handrail.cli.output.view import answer_json, columns, table, tell
 from handrail.cli.run_options import CliSetup, configured, with_tools
 from handrail.config.values import Config
+from handrail.core.context import Context
 from handrail.core.errors import UsageError
+from handrail.tools.registry import is_open_to_model, registered
 
 if TYPE_CHECKING:
     from handrail.tools.registry import RegisteredTools
@@ -114,7 +116,6 @@ async def _tools(config: Config, wanted: tuple[str, ...]) -> RegisteredTools:
     from handrail.app.app import open_tools
     from handrail.cli.terminal.person import terminal_person
     from handrail.config.tools import tools_of
-    from handrail.tools.registry import registered
 
     if wanted:
         return registered(*tools_of(config, wanted))
@@ -123,8 +124,6 @@ async def _tools(config: Config, wanted: tuple[str, ...]) -> RegisteredTools:
 
 
 def _models(config: Config, tools: RegisteredTools) -> Iterator[CatalogueModel]:
-    from handrail.core.context import Context
-    from handrail.tools.registry import is_open_to_model
     from handrail.tools.snapshots.catalogue import CatalogueModel
 
     for name, settings in config.models.items():

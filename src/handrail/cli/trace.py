@@ -96,7 +96,7 @@ def _row(span: TraceSpan, whole: int) -> tuple[str, ...]:
 
 
 def _bar(span: TraceSpan, whole: int) -> str:
-    """Where it stands in the whole run."""
+    """The bar of a span in the whole run."""
     whole = max(whole, 1)
     first = min(_BAR - 1, int(span.start * _BAR / whole))
     last = min(_BAR, max(first + 1, round((span.start + span.ms) * _BAR / whole)))

@@ -70,14 +70,14 @@ def command(setup: CliSetup, run: str | None, system: str | None, **chosen: Any)
 
 
 async def _run(setup: CliSetup, chosen: RunOptions, run: str | None, system: str) -> int:
-    """Until the person leaves; the exit code."""
+    """Runs the program until the person leaves; returns the exit code."""
     from handrail.desk.desk import open_desk
     from handrail.desk.tui.app import TuiApp
 
     setup = setup.adjusted(lambda config: _with_choice(config, chosen))
     if setup.config.default_model is not None:
         settings_of(setup.config, setup.config.default_model)  # a name that is none is said here, and not by a turn
-    talk = None if run is None else await asyncio.to_thread(_known, setup, run)
+    talk = None if run is None else await asyncio.to_thread(_find_conversation, setup, run)
     relay = _NoticeRelay(chosen.person())
     opening = open_desk(setup.config, setup.journal, chosen.wanted(setup.config), relay.person, adjust=setup.adjust)
     async with opening as desk:
@@ -119,7 +119,7 @@ def _with_choice(config: Config, chosen: RunOptions) -> Config:
     return replace(config, default_model=name)
 
 
-def _known(setup: CliSetup, run: str) -> str:
+def _find_conversation(setup: CliSetup, run: str) -> str:
     """The conversation that is meant: one that is kept, or one that only the record has, which is kept from now on.
 
     Raises:

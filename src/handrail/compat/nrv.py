@@ -86,7 +86,7 @@ class ToolDescriptor:
     """What the orchestrator and the model know of a tool."""
 
     name: str
-    """In kebab-case."""
+    """The name in kebab-case."""
     description: str
     input_schema: dict[str, Any]
     returns: dict[str, Any] | None = None
@@ -184,7 +184,7 @@ ToolCallStreamEvent.__name__, ToolResultStreamEvent.__name__ = "ToolCall", "Tool
 StreamEvent = Started | Token | ToolCallStreamEvent | ToolResultStreamEvent | Metrics | Completed | Error
 
 _FINISH = {"end": "stop", "max_tokens": "length", "stop_sequence": "stop", "refusal": "content_filter"}
-"""Where its word for the end of a reply is not ours."""
+"""nrv's words for the ends of replies that it names differently."""
 _ERRORS: tuple[tuple[type[HandrailError], str, bool], ...] = (
     (RateLimited, "RATE_LIMIT", True),
     (ModelUnavailable, "MODEL_UNAVAILABLE", True),
@@ -278,7 +278,8 @@ class _State:
     finish: str = "stop"
     asked: set[str] = field(default_factory=set)
     conversation: Conversation = field(default_factory=Conversation)
-    """As it is now. It has the answers of calls that were not run, and so have no entry of their own."""
+    """The conversation as it is now. It has the answers of calls that were not run, and so have no entry of their own.
+    """
     read: int = 0
     """Messages of it in which every answer was told."""
 

@@ -1,4 +1,4 @@
-"""The table `[approvals]` of a file: who is told of a call that waits for a person's word, and where they can answer.
+"""The table `[approvals]` of a file: who is told of a call that waits for a person, and where they can answer.
 
 webhook    where a question is posted: an address, or "env:NAME" of the variable that holds it
 secret     "env:NAME": what the post is signed with

@@ -72,7 +72,7 @@ class Approvals:
 
     @classmethod
     def here(cls, environ: Mapping[str, str] = os.environ) -> Approvals:
-        """Those of the user."""
+        """The approvals of this user."""
         return cls(state_folder(environ))
 
     @property
@@ -200,7 +200,7 @@ class Approvals:
         return was
 
     def _put(self, config: Path, server: str, change: Callable[[ServerApproval | None], ServerApproval | None]) -> None:
-        """Exchange the word on a server for what is made of it, with nobody else writing meanwhile."""
+        """Exchange the approval of a server for what is made of it, with nobody else writing meanwhile."""
         key = config_key(config)
 
         def edit(book: ApprovalsContent) -> ApprovalsContent:

@@ -19,7 +19,7 @@ FILE = "approvals.json"
 
 
 class ServerApproval(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A person's word on one server."""
+    """A person's decision on one server."""
 
     binds: str
     """What it is good for: the digest of the command, or of the address."""
@@ -44,15 +44,15 @@ class ConfigApproval(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class ApprovalsContent(VersionedContent, frozen=True, omit_defaults=True):
     configs: dict[str, ConfigApproval] = field(default_factory=dict)
-    """By the path of the configuration file."""
+    """Approved configurations, by the path of the configuration file."""
     servers: dict[str, dict[str, ServerApproval]] = field(default_factory=dict)
-    """By the path of the configuration file, then by the name of the server."""
+    """Approved servers, by the path of the configuration file, then by the name of the server."""
     rules: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """By the path of the configuration file: standing rules, the newest first."""
+    """Standing rules by the path of the configuration file, the newest first."""
 
 
 class ApprovalsFile:
-    """The file. Several processes may use it at once; each change reads it anew under a lock."""
+    """The file. Several processes may use it at once; each change reads it again under a lock."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE

@@ -1,4 +1,4 @@
-"""Every setting that a file can have, by table: the kinds that the readers read by, and what holds without a word.
+"""Every setting that a file can have, by table: the kinds that the readers read by, and the defaults.
 
 A key that a reader learns is here by itself. A form is made from this; `ANY` stands for the names that people give.
 """
@@ -26,17 +26,22 @@ class SettingsTable:
     path: tuple[str, ...]
     kinds: Kinds = field(default_factory=lambda: MappingProxyType({}))
     defaults: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    """As a file would write them. What is not here holds nothing, or what the help says."""
+    """Defaults as a file would write them. A setting that is not here is empty by default, or does what its help says.
+    """
     where_there: bool = False
     """Whether the table means something by being there, so that nobody makes one by filling in a field."""
 
 
 def _defaults(kinds: Kinds, *values: Any, **more: Any) -> dict[str, Any]:
     said = {key: getattr(value, key) for value in values for key in kinds if hasattr(value, key)} | more
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in said.items() if _plain(value)}
+    return {
+        key: list(value) if isinstance(value, tuple) else value
+        for key, value in said.items()
+        if _is_shown_default(value)
+    }
 
 
-def _plain(value: Any) -> bool:
+def _is_shown_default(value: Any) -> bool:
     return isinstance(value, bool | int | float | tuple) or (isinstance(value, str) and value != "")
 
 

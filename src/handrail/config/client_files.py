@@ -17,7 +17,7 @@ _COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _LAST_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])')
 _SERVERS = ("mcpServers", "servers", "mcp_servers")
 _FOLDER = "<folder>"
-"""In a place: the folder that the person stands in."""
+"""Stands in a path for the folder that the person works in."""
 _DESKTOP = (
     ("~/.config/Claude/claude_desktop_config.json", ("mcpServers",)),
     ("~/Library/Application Support/Claude/claude_desktop_config.json", ("mcpServers",)),
@@ -44,7 +44,8 @@ PLACES: Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
         ("~/.codex/config.toml", ("mcp_servers",)),
     ),
 }
-"""Where these programs keep them: of the project first, then of the user. Each with the keys that lead to them."""
+"""Where these programs keep their servers, the project's files before the user's, with the keys that lead to the
+servers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class ClientFile:
         return self.path.suffix == ".toml"
 
     def data(self) -> dict[str, Any]:
-        """All that the file says.
+        """Everything that the file says.
 
         Raises:
             ConfigError: It cannot be read.

@@ -96,7 +96,7 @@ def _at(data: Any, keys: Sequence[str]) -> dict[str, Any]:
 def _check(
     before: str, after: str, keys: Sequence[str], names: Collection[str], entry: ProxyEntry | None, toml: bool
 ) -> None:
-    """That the text says what was wanted, and is still strict JSON if it was."""
+    """Checks that the new text says what was wanted, and is still strict JSON if it was before."""
     wanted = _loaded(before, toml)
     table = wanted
     for key in keys:
@@ -182,7 +182,7 @@ def _replace_in_json(text: str, keys: Sequence[str], names: Collection[str], ent
 
 
 def _cut(text: str, member: _JsonMember) -> tuple[int, int, str]:
-    """Without the member, its comma, and the lines that would be left empty."""
+    """The text without the member, its comma, and the lines that would be left empty."""
     comma = _COMMA.match(text, member.end)
     begin, end = member.begin, member.end
     if comma is not None and not text[member.end : comma.end() - 1].strip():
@@ -243,7 +243,7 @@ def _sections(text: str) -> list[_TomlSection]:
 
 
 def _above(text: str, header: int) -> int:
-    """Where the comment begins that stands directly above a header."""
+    """The offset at which the comment directly above a header begins."""
     found = _COMMENT_LINES.search(text, 0, header)
     return header if found is None else found.start()
 
@@ -253,7 +253,7 @@ def _replace_in_toml(text: str, keys: Sequence[str], names: Collection[str], ent
     edits: list[tuple[int, int, str]] = []
     new = "" if entry is None else _toml_entry(keys, entry)
     for section in _sections(text):
-        if section.path[: len(keys)] == tuple(keys) and section.path[len(keys) : len(keys) + 1] in _alone(names):
+        if section.path[: len(keys)] == tuple(keys) and section.path[len(keys) : len(keys) + 1] in _as_paths(names):
             name = str(section.path[len(keys)])
             written = text[section.begin : section.end]
             removed[name] = removed.get(name, "") + written
@@ -261,7 +261,7 @@ def _replace_in_toml(text: str, keys: Sequence[str], names: Collection[str], ent
             edits.append((section.begin, section.end, (new.rstrip("\n") + (gap or "\n")) if new else ""))
             new = ""
     for path, pair in toml_layout(text).pairs.items():
-        its = pair.table is not None and path[: len(keys)] == tuple(keys) and path[len(keys) :][:1] in _alone(names)
+        its = pair.table is not None and path[: len(keys)] == tuple(keys) and path[len(keys) :][:1] in _as_paths(names)
         if its and pair.table is not None and pair.table[: len(keys) + 1] != path[: len(keys) + 1]:
             raise UsageError(f"{path[len(keys)]!r} is written in one line there; write it as a table of its own")
     if new:
@@ -271,7 +271,7 @@ def _replace_in_toml(text: str, keys: Sequence[str], names: Collection[str], ent
     return RewrittenText(text, removed)
 
 
-def _alone(names: Collection[str]) -> set[tuple[str, ...]]:
+def _as_paths(names: Collection[str]) -> set[tuple[str, ...]]:
     return {(name,) for name in names}
 
 

@@ -1,4 +1,5 @@
-"""Where the configuration is: named, or in this folder or the nearest above, if it can only be the user's work."""
+"""Finds the configuration: the one that is named, or the one in this folder or the nearest above that only the user can
+have written."""
 
 from __future__ import annotations
 

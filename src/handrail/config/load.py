@@ -148,14 +148,14 @@ def read_config(raw: TomlTable, path: Path, environ: Mapping[str, str] = os.envi
 
 
 def journal_in(path: Path, environ: Mapping[str, str] = os.environ) -> Path | None:
-    """Only which journal a file names, for those who want to look at that and at nothing else."""
+    """Reads only which journal a file names, for callers that need nothing else."""
     top = read_toml_file(path)
     proof = {key: value for key, value in top.values.items() if key == "proof"}
     return _journal(fill_variables(TomlTable(proof, top.place, top.origins), environ), path.parent)
 
 
 def state_in(path: Path, environ: Mapping[str, str] = os.environ) -> StateUrl | None:
-    """Only which shared state a file names, or the user, for those who want to look at that and at nothing else."""
+    """Reads only which shared state a file or the user names, for callers that need nothing else."""
     top = read_toml_file(path)
     state = {key: value for key, value in top.values.items() if key == "state"}
     return read_state(fill_variables(TomlTable(state, top.place, top.origins), environ), environ).url

@@ -43,10 +43,11 @@ def path_from_file(place: TomlKeyPath, path: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpSettings:
-    """One MCP server by the name that people call it."""
+    """One MCP server under the name that people give it."""
 
     endpoint: Endpoint
-    """As it is written: `env:NAME` and `${NAME}` are still that, so that no secret is shown, approved or kept."""
+    """The address as it is written: `env:NAME` and `${NAME}` are not filled in, so that no secret is shown, approved or
+    kept."""
     literal: bool = False
     """Whether the endpoint is meant as it stands, because no file says it: then nothing in it is a variable."""
     enabled: bool = True
@@ -73,7 +74,7 @@ class McpSettings:
     bounds: McpBounds = field(default_factory=McpBounds)
 
     place: TomlKeyPath = field(default=TomlKeyPath("the settings of an MCP server"), compare=False, repr=False)
-    """Where it is written, for mistakes that only show when it is started."""
+    """Where the server is written, for mistakes that only show when it is started."""
 
     def resolved(self, environ: Mapping[str, str] = os.environ) -> Endpoint:
         """The endpoint with what the environment holds. A program runs in the folder of its file, wherever we stand.
@@ -117,7 +118,7 @@ class _VariableFiller:
         return fill_text_variables(written, self.place.at(*path), self.environ)
 
     def value(self, written: str, *path: str | int) -> str:
-        """As text, and `env:NAME` or `secret:NAME` is the whole value of that variable or secret."""
+        """The value as text. `env:NAME` or `secret:NAME` is the whole value of that variable or secret."""
         if not (KEY.fullmatch(written) or KEPT_SECRET.fullmatch(written)):
             return self.text(written, *path)
         return environment_value(written.removeprefix("env:"), self.place.at(*path), self.environ)
@@ -159,7 +160,7 @@ class PromptSettings:
     """A prompt that people can pick in their client."""
 
     text: str
-    """With `{names}` to fill in, each of which is an argument."""
+    """The text of the prompt, with a `{name}` for each argument."""
     description: str = ""
 
 
@@ -366,7 +367,7 @@ def _program(facts: TomlTable) -> StdioEndpoint:
 
 
 def _folder(facts: TomlTable) -> str | None:
-    """As it is written if it begins with a variable: nobody knows yet whether that is a whole path."""
+    """The folder as it is written if it begins with a variable, since the variable may hold a whole path."""
     cwd = facts.text("cwd")
     return cwd if cwd is None or cwd.startswith("$") else path_from_file(facts.place, cwd)
 

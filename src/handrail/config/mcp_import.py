@@ -55,7 +55,7 @@ class ImportedServer:
     written: str = ""
     """What it is called where it comes from."""
     inputs: Mapping[str, str] = field(default_factory=dict)
-    """Those of the variables that the client asks its person for, each as the client writes that."""
+    """The variables that the client asks its user for, each as the client writes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def read_foreign(file: ClientFile, home: Path, *, take_secrets: bool = False) ->
 
 
 def read_entry(name: str, entry: Mapping[str, Any], prefix: str | None, folder: Path, home: Path) -> ImportedServer:
-    """One server as a person describes it, with its secrets apart, and what goes before the names of its tools.
+    """Reads one server from a program's file: its table, its secrets apart, and the prefix of its tools' names.
 
     Raises:
         UsageError: It cannot be used, with why.
@@ -162,7 +162,7 @@ class _EntryRefused(Exception):
 
 
 def _check(server: ImportedServer) -> None:
-    """One table that our own reader refuses would take the whole file with it; a secret is what it refuses too."""
+    """Reads the table with our own reader: one table that it refuses would make the whole file unusable."""
     table = TomlTable({"mcp": {server.name: dict(server.table)}}, TomlKeyPath("the import"))
     try:
         refuse_secrets(table)
@@ -172,7 +172,7 @@ def _check(server: ImportedServer) -> None:
 
 
 class _EntryReader:
-    """One entry being read, and what came up."""
+    """Reads one entry, and collects what is to be said about it."""
 
     def __init__(
         self, written: str, project: Path, home: Path, inputs: Mapping[str, Mapping[str, Any]], take_secrets: bool

@@ -27,12 +27,12 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _NODE_ID = re.compile(r"ed25519:[A-Za-z0-9_-]{43}")
 _TRUST = ("unknown", "federated", "member", "trusted", "anchor")
 SERVICES = ("llm", "blobs", "rag", "trans", "market", "chat", "img", "stt", "page")
-"""Those that a file can leave out. Tokens and peers are always there."""
+"""The services that a file can leave out. Tokens and peers are always there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerSettings:
-    """Another node, by the name that people give it."""
+    """Another node, under the name that people give it."""
 
     url: str
     token: str | None = None
@@ -74,11 +74,12 @@ class NodeSettings:
     tools: tuple[str, ...] | None = None
     """Which tools others may be given, by names or patterns; None is all."""
     metrics: tuple[str, int] | None = None
-    """Where numbers and probes are answered without a token; None is nowhere but at its own address, with one."""
+    """The address at which metrics and probes are answered without a token; None answers them only at the node's own
+    address, with one."""
     log: Literal["text", "json"] = "text"
     """What it writes on stderr: lines for people, or an object of JSON a line."""
     nats: tuple[str, ...] | None = None
-    """Where the NATS servers are, as `nats://127.0.0.1:4222`: one of them is used, and another when it is lost."""
+    """The NATS servers, as `nats://127.0.0.1:4222`: one of them is used, and another when it is lost."""
     nats_cert: Path | None = None
     """The file of the certificate that is shown there, for a server that asks for one."""
     nats_key: Path | None = None
@@ -101,9 +102,9 @@ class ServiceSettings:
 
     off: frozenset[str] = frozenset()
     named: frozenset[str] = frozenset()
-    """Those that a file says something of, other than that they are left out: models are offered their tools."""
+    """The services that a file configures, other than by leaving them out. Models are offered their tools."""
     folder: Path | None = None
-    """Where they keep their data; by default beside the journal."""
+    """The folder of the services' data; by default beside the journal."""
     models: tuple[str, ...] | None = None
     """The models that others may ask, by name; None is all that are configured."""
     translator: str | None = None

@@ -1,4 +1,4 @@
-"""What a configuration would do beyond the defaults: the part of it that a person must approve.
+"""The powers of a configuration: what it does beyond the defaults, which a person must approve.
 
 Each power is one line of plain text, so that what is shown is what is approved. An
 approval is bound to these lines, to the bytes of the file, and to every file that it
@@ -182,7 +182,7 @@ def powers_of(config: Config, environ: Mapping[str, str] = os.environ) -> Powers
 
 
 def _key(path: Path) -> str:
-    """One path for a file, from wherever it is named."""
+    """One path for a file, wherever it is named."""
     return os.path.join(os.path.realpath(path.parent), path.name)
 
 

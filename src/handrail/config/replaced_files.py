@@ -42,7 +42,7 @@ class ReplacedFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class ReplacedContent(VersionedContent, frozen=True, omit_defaults=True):
     files: dict[str, tuple[ReplacedFile, ...]] = field(default_factory=dict)
-    """By the path of the client's file, the oldest first."""
+    """The changes by the path of the client's file, the oldest first."""
 
 
 class ReplacedFiles:

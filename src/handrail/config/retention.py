@@ -1,4 +1,4 @@
-"""The table `[retention]` of a file: after how many days, or above how many megabytes, a node keeps what no longer.
+"""The table `[retention]` of a file: for how many days, or up to how many megabytes, a node keeps data.
 
 conversations_days, outputs_days, blobs_days, events_days    that old, by when they were last changed
 bodies_days                                                  arguments, results and words in the record
@@ -16,7 +16,7 @@ from handrail.config.setting_kinds import Kinds, count
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionSettings:
-    """None keeps for ever, and whatever its size."""
+    """The limits of `[retention]`. None keeps everything."""
 
     conversations_days: int | None = None
     outputs_days: int | None = None

@@ -17,7 +17,8 @@ class RlmSettings:
     model: str | None = None
     """The one that writes the code; None is the default model."""
     sub_models: tuple[str, ...] = ()
-    """Those that its code asks, the first unless it names one; without any, the one that writes the code."""
+    """The models that the code asks, the first unless it names one. Without any, the code asks the model that writes
+    it."""
     sub_window: int | None = None
     """Characters that they can read at once, where they do not say so themselves."""
     tools: tuple[str, ...] | None = None
@@ -26,7 +27,7 @@ class RlmSettings:
     max_depth: int = 1
     max_iterations: int = 30
     max_budget: float | None = None
-    """In US dollars, sub-queries included."""
+    """The budget in US dollars, sub-queries included."""
     max_timeout: float | None = None
     max_tokens: int | None = None
     max_errors: int | None = None

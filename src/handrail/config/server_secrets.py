@@ -21,7 +21,7 @@ FILE = "secrets.json"
 
 class SecretsContent(VersionedContent, frozen=True, omit_defaults=True):
     servers: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
-    """By the path of the configuration file, then by the name of the server: the value of each name."""
+    """The secrets by the path of the configuration file, the name of the server, and their own name."""
 
     def __repr__(self) -> str:
         return "SecretsContent(…)"

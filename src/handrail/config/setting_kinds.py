@@ -22,7 +22,7 @@ class SettingKind(Struct, frozen=True):
     read: Callable[[TomlTable, str], Any]
     least: int | None = None
     words: tuple[str, ...] = ()
-    """Of a choice."""
+    """The words of a choice."""
 
     def __call__(self, table: TomlTable, key: str) -> Any:
         """The value of a key, or None if it is not there.

@@ -62,7 +62,7 @@ def read_standard(top: TomlTable, folder: Path, is_model: Callable[[str], bool])
     if outer is None:
         return StandardSettings()
     outer.only(_GROUPS)
-    tables = {name: table for name in _GROUPS if (table := _wanted(outer, name)) is not None}
+    tables = {name: table for name in _GROUPS if (table := _enabled_table(outer, name)) is not None}
     return StandardSettings(
         io=_io(tables["io"], folder) if "io" in tables else None,
         probability="probability" in tables and tables["probability"].only(ENABLED) is not None,
@@ -70,7 +70,7 @@ def read_standard(top: TomlTable, folder: Path, is_model: Callable[[str], bool])
     )
 
 
-def _wanted(outer: TomlTable, name: str) -> TomlTable | None:
+def _enabled_table(outer: TomlTable, name: str) -> TomlTable | None:
     """The table of a group, unless it is switched off; `name = true` is an empty one."""
     if isinstance(outer.values.get(name), bool):
         return TomlTable({}, outer.at(name)) if outer.flag(name) else None

@@ -40,7 +40,7 @@ class StandingRules(Protocol):
     """The port. Each method may block, for a file or for a server."""
 
     def written(self) -> tuple[str, ...]:
-        """All of them as they are written, the newest first, which is the order in which they are asked.
+        """All rules as they are written, the newest first, which is the order in which they are asked.
 
         Raises:
             HandrailError: They cannot be read.
@@ -61,12 +61,12 @@ class StandingRules(Protocol):
         ...
 
     def now(self) -> tuple[Rule, ...]:
-        """Those that hold, whoever changed them. None where they cannot be read: then a person is asked."""
+        """The rules that hold now, whoever changed them. None if they cannot be read: then a person is asked."""
         ...
 
 
 class FileRules:
-    """Those of one configuration in the user's file, which is read again only when it has changed."""
+    """The rules of one configuration in the user's file, which is read again only when it has changed."""
 
     def __init__(self, approvals: Approvals, config: Path | None) -> None:
         self._approvals = approvals
@@ -92,8 +92,8 @@ class FileRules:
 
 
 class SharedRules:
-    """Those of a node, in the state that its replicas share. The database is asked each time: a copy in memory would
-    let a rule that was taken back hold for as long as the copy lasts."""
+    """The rules of a node in the state that its replicas share. The database is asked each time: a copy in memory would
+    let a revoked rule hold for as long as the copy lasts."""
 
     def __init__(self, database: StateDatabase) -> None:
         self._database = database

@@ -20,7 +20,7 @@ KEYS: Kinds = {"url": TEXT}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateSettings:
     url: StateUrl | None = None
-    """None keeps everything in files beside the journal."""
+    """The URL of the shared state; None keeps everything in files beside the journal."""
     in_file: bool = False
     """Whether the file says so, and not the user, with `HANDRAIL_STATE`."""
 

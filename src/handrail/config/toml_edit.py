@@ -74,7 +74,7 @@ class _TomlLines:
         return self.text[:begin] + new + self.text[end:]
 
     def below(self, offset: int, line: str) -> str:
-        """With one more line after the one that this offset is in."""
+        """The text with one more line after the one that this offset is in."""
         end = self.text.find("\n", offset)
         return self.put(end + 1, end + 1, f"{line}\n") if end >= 0 else f"{self.text}\n{line}\n"
 
@@ -92,7 +92,7 @@ def _ways(text: _TomlLines, path: Path, value: Value | None) -> Iterator[str]:
     elif pair is not None:
         yield from _replaced(text, pair, value)
     else:
-        for way in (_in_table, _in_line, _beside, _at_the_end):
+        for way in (_in_table, _in_line, _insert_beside_pair, _at_the_end):
             yield from way(text, path[:-1], path[-1], toml_literal(value))
 
 
@@ -141,7 +141,7 @@ def _in_line(text: _TomlLines, table: Path, key: str, value: str) -> Iterator[st
         yield text.put(pair.value, pair.end, f"{{ {both} }}")
 
 
-def _beside(text: _TomlLines, table: Path, key: str, value: str) -> Iterator[str]:
+def _insert_beside_pair(text: _TomlLines, table: Path, key: str, value: str) -> Iterator[str]:
     """After the last pair that names the table before a dot."""
     near = [
         (pair.end, pair.table)

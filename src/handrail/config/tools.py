@@ -60,7 +60,7 @@ def files_of(config: Config, wanted: Iterable[str] = ()) -> tuple[Any, ...]:
 def default_set_of(
     config: Config, ensembles: tuple[Ensemble, ...], missing: Callable[[str], None] | None = None
 ) -> tuple[Any, ...]:
-    """Of these the default set, or all as long as nobody chose one.
+    """The tools of the default set; all of them if nobody chose one.
 
     Raises:
         UsageError: A tool of the set is in none of them, and nobody is told that it is `missing`.

@@ -1,4 +1,4 @@
-"""A JSON file of the user in the state folder, which several processes may change at once."""
+"""A JSON file in the user's state folder, which several processes may change at once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class VersionedContent(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where the user's programs keep what they must remember.
+    """The folder in which the user's programs keep their state.
 
     Raises:
         UsageError: The user has no home.
@@ -39,12 +39,13 @@ def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def config_key(config: Path) -> str:
-    """By where it stands: a link elsewhere to the same file has another folder, in which its commands would run."""
+    """The name of a configuration: its path. A link elsewhere to the same file has another folder, in which its
+    commands would run."""
     return str(config.parent.resolve() / config.name)
 
 
 class UserFile(Generic[T]):
-    """The file. Only the user can read it; each change reads it anew under a lock."""
+    """The file. Only the user can read it; each change reads it again under a lock."""
 
     def __init__(self, path: Path, content: type[T], called: str) -> None:
         self.path = path

@@ -45,7 +45,7 @@ class LlmSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
-    """One model by the name that people call it."""
+    """One model under the name that people give it."""
 
     provider: str
     model: str | None = None
@@ -54,7 +54,7 @@ class ModelSettings:
     base_url: str | None = None
     options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     fallback: tuple[str, ...] = ()
-    """Who is asked where this one gives no reply, by the names of models, in order."""
+    """The names of the models that are asked, in order, when this one gives no reply."""
     tools: tuple[str, ...] | None = None
     """The tools that are valid for it, by their names or by patterns, as `io:read_*`; None is all."""
 
@@ -68,9 +68,9 @@ class Config:
     models: Mapping[str, ModelSettings] = field(default_factory=lambda: MappingProxyType({}))
     llm: LlmSettings = LlmSettings()
     calls: Policy = field(default_factory=Policy)
-    """How calls are treated, but for what `llm` says of it."""
+    """How calls are treated, except for what `llm` says of it."""
     bounds: Limits = field(default_factory=Limits)
-    """How far a run may go, but for what `llm` says of it."""
+    """How far a run may go, except for what `llm` says of it."""
     offering: Offering = field(default_factory=Offering)
     """Which of many tools a turn offers."""
     rules: tuple[Rule, ...] = ()
@@ -86,16 +86,16 @@ class Config:
     services: ServiceSettings = field(default_factory=ServiceSettings)
     """What it does for them."""
     rlm: RlmSettings = field(default_factory=RlmSettings)
-    """How a context that no window holds is explored."""
+    """How contexts that no window holds are explored."""
     journal: Path | None = None
     approvals: ApprovalSettings = field(default_factory=ApprovalSettings)
-    """Who is told of a call that waits for a person's word."""
+    """Who is told of a call that waits for approval."""
     hook: HookSettings = field(default_factory=HookSettings)
     """How calls of a coding agent are treated."""
     state: StateSettings = field(default_factory=StateSettings)
-    """Where several replicas keep what they must not lose; by default each in its own files."""
+    """Where several replicas keep their shared state; by default each keeps its own in files."""
     retention: RetentionSettings = field(default_factory=RetentionSettings)
-    """How long it is kept; by default for ever."""
+    """How long data is kept; by default for ever."""
 
     @property
     def policy(self) -> Policy:

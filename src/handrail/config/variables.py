@@ -15,15 +15,15 @@ from handrail.tools.files.toml_table import TomlKeyPath, TomlTable
 _VARIABLE = re.compile(r"\$(?:\$|\{(?P<name>[^}]*)\})")
 _NAME = re.compile(r"(?:secret:)?[A-Za-z_][A-Za-z0-9_]*")
 KEY = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*")
-"""How a file says where a key is."""
+"""How a file names a key."""
 SECRET = "secret:"
 """Before the name of a value that handrail keeps for an MCP server, in the user's state folder."""
 KEPT_SECRET = re.compile(r"secret:[A-Za-z_][A-Za-z0-9_]*")
-"""How a table of an MCP server says that a whole value is one of those."""
+"""How a table of an MCP server says that a whole value is a stored secret."""
 
 
 def expanded_path(text: str) -> Path:
-    """With the folder of a person for `~`. One of somebody who is not known here stays as it is, and is not found."""
+    """The path with the user's folder for `~`. A user that is not known here stays as written, and is not found."""
     return Path(os.path.expanduser(text))
 
 

@@ -1,4 +1,4 @@
-"""Whether files have changed since one last looked. It reads nothing and starts nothing."""
+"""Notices changed files. It reads no contents and starts nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ class WatchedFiles:
         self._seen = _stamps(files)
 
     def look(self, files: Iterable[Path]) -> tuple[Path, ...]:
-        """Those that changed, came or went since the last look; the set may be another one than then."""
+        """Returns the files that changed, came or went since the last look. The set of files may be another one than
+        then."""
         now = _stamps(files)
         before, self._seen = self._seen, now
         return tuple(
@@ -28,7 +29,7 @@ class WatchedFiles:
         )
 
     def meet(self, files: Iterable[Path], anew: Iterable[Path] = ()) -> None:
-        """Know also those that were never looked at, and look at some anew, without calling that a change."""
+        """Know also those that were never looked at, and look at some again, without calling that a change."""
         known = {path: stamp for path, stamp in self._seen.items() if path not in set(anew)}
         self._seen = {path: known[path] if path in known else _stamp(path) for path in files}
 
@@ -50,7 +51,7 @@ def _stamp(path: Path) -> Stamp | None:
 
 
 def config_files(config: Path | None, ensembles: Iterable[Path]) -> tuple[Path, ...]:
-    """Every file that a configuration is made of: itself, its ensembles, and the files that those name."""
+    """Every file that a configuration consists of: itself, its ensembles, and the files that those name."""
     found = [] if config is None else [config]
     for path in ensembles:
         found.append(path)
@@ -59,15 +60,15 @@ def config_files(config: Path | None, ensembles: Iterable[Path]) -> tuple[Path, 
 
 
 def ensembles_in(config: Path | None) -> tuple[Path, ...]:
-    """The ensembles that a file names, whatever else is wrong with it: a mistake may be mended in one of them."""
-    return () if config is None else _beside(config, _list_in(config, "ensembles"))
+    """The ensembles that a file names, whatever else is wrong with it: a mistake may be fixed in one of them."""
+    return () if config is None else _paths_beside(config, _list_in(config, "ensembles"))
 
 
 def _sources(path: Path) -> tuple[Path, ...]:
-    return _beside(path, [entry.get("source") for entry in _list_in(path, "invokers") if isinstance(entry, dict)])
+    return _paths_beside(path, [entry.get("source") for entry in _list_in(path, "invokers") if isinstance(entry, dict)])
 
 
-def _beside(file: Path, named: Iterable[Any]) -> tuple[Path, ...]:
+def _paths_beside(file: Path, named: Iterable[Any]) -> tuple[Path, ...]:
     return tuple(file.parent / each for each in named if isinstance(each, str) and "\0" not in each)
 
 

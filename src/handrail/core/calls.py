@@ -61,7 +61,7 @@ class Problem(Struct, frozen=True):
 
 
 class SpilledOutput(Struct, frozen=True):
-    """Where the whole output lies when the model was sent only a part."""
+    """The place of the whole output when the model was sent only a part."""
 
     id: str
     characters: int
@@ -82,7 +82,7 @@ class WithheldWords(Struct, frozen=True):
     """Words from outside that the model was not shown, and the handle that stands for them."""
 
     handle: str
-    """As `{{words:0123456789ab}}`."""
+    """The handle, as `{{words:0123456789ab}}`."""
     path: str
     """The field of the result, as `comments[2].text`; empty for all of it."""
     text: str

@@ -26,7 +26,7 @@ def canonical_json(value: Any) -> bytes:
     Raises:
         TypeError: The value is not made of dict, list, tuple, str, int, float, bool and None.
     """
-    if _plain(value):
+    if _is_canonical(value):
         try:
             return _sorted.encode(value)
         except UnicodeEncodeError:
@@ -43,7 +43,7 @@ def digest_bytes(data: bytes) -> str:
     return "sha256:" + hashlib.sha256(data).hexdigest()
 
 
-def _plain(value: Any) -> bool:
+def _is_canonical(value: Any) -> bool:
     """Whether msgspec's sorted JSON already is the canonical form: no floats, ASCII keys, small integers."""
     kind = type(value)
     if kind is dict:
@@ -54,13 +54,13 @@ def _plain(value: Any) -> bool:
             kind = type(item)
             if kind is str or (kind is int and -_LARGEST < item < _LARGEST):
                 continue
-            if not _plain(item):
+            if not _is_canonical(item):
                 return False
         return True
     if kind is int:
         return bool(-_LARGEST < value < _LARGEST)
     if kind is list:
-        return all(map(_plain, value))
+        return all(map(_is_canonical, value))
     return kind is str or kind is bool or value is None
 
 

@@ -14,7 +14,7 @@ class Location(Struct, frozen=True, kw_only=True):
     """A file or folder by its real path: without links, without `..`, in every root that it lies in."""
 
     names: tuple[str, ...]
-    """Each `root:path` that names it, that of the innermost root first: the canonical one."""
+    """Each `root:path` that names the place, the canonical one first: that of the innermost root."""
     first: str
     """The root that a path is in which names none."""
     absolute: str
@@ -28,7 +28,7 @@ class Location(Struct, frozen=True, kw_only=True):
 
 
 Locations = dict[str, Location | None]
-"""Where each argument that is a path leads, by its name; None where that cannot be told."""
+"""The places that the path arguments lead to, by argument; None for one that cannot be told."""
 
 
 class Confirmation(Struct, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ class Confirmation(Struct, frozen=True, kw_only=True):
     """Where arguments lead that are paths, as the tool has resolved them: rules go by these and not by the spelling.
     None where that cannot be told."""
     meant: tuple[str, ...] | None = None
-    """Where somebody outside asks in mid-call: the runs that they may ask for, several if they do not say for which."""
+    """The runs that somebody outside may ask for in mid-call; several if the caller does not say which."""
     secrets: tuple[str, ...] = ()
     """The places in `arguments` that the schema declares as secret, as JSON pointers: `/auth/password`."""
     agents: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ class Edit(Struct, frozen=True):
 
 
 class Defer(Struct, frozen=True):
-    """Nobody can say now. The call is answered `needs_confirmation` and may be granted later, from anywhere."""
+    """Nobody can decide now. The call is answered `needs_confirmation` and may be approved later, from anywhere."""
 
 
 Decision = Allow | Deny | Edit | Defer

@@ -35,9 +35,9 @@ class RepeatingCaller(Struct, frozen=True):
     """
 
     owner: str
-    """Whose effects may be the same."""
+    """The owner of effects: equal effects of one owner may be the same effect."""
     since: int
-    """When its conversation began, in milliseconds since 1970."""
+    """The time at which the conversation began, in milliseconds since 1970."""
     key: str = ""
     """The key under which it would repeat this call, if it gave one: the same key means the same effect."""
     may_resend: bool = False
@@ -55,7 +55,7 @@ class Context(Struct, frozen=True, kw_only=True):
     within: tuple[tuple[str, ...], ...] = ()
     """The scopes of the calls above this one. Each of them must allow it too."""
     deadline: float | None = None
-    """When the call must have ended, on the monotonic clock of the event loop."""
+    """The time at which the call must have ended, on the monotonic clock of the event loop."""
     depth: int = 0
     model: str | None = None
     trace: str | None = None
@@ -63,8 +63,8 @@ class Context(Struct, frozen=True, kw_only=True):
     held: tuple[Any, ...] = ()
     """The tools and resources that the calls above this one hold; it runs inside them and does not wait for them."""
     raised: dict[str, Exception] | None = None
-    """Where the exceptions of failed calls are put, by the id of the call, for a caller in this process who wants more
-    than their words."""
+    """Collects the exceptions of failed calls by the id of the call, for a caller in this process who wants more than
+    their text."""
     deps: Any = None
     """What the tools of this call and the calls below it get as `Invocation.deps`, in place of what the executor has.
     It stays in this process: it is never sent, recorded or shown."""
@@ -73,7 +73,7 @@ class Context(Struct, frozen=True, kw_only=True):
     budget: Any = None
     """What the run that makes the call may still use, for a run that the call begins in this process."""
     words_reader: Any = None
-    """Who reads words from outside that the model of the run is not shown, in this process."""
+    """Reads the withheld words of outsiders for the model of the run, in this process."""
     repeating: RepeatingCaller | None = None
     """What is known of a caller that may ask again for what it has asked for."""
     auxdata: Mapping[str, Any] = field(default_factory=dict)

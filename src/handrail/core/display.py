@@ -147,7 +147,7 @@ def exact_json(value: Any, indent: int | None = 2) -> str:
     written = json.dumps(value, indent=indent, ensure_ascii=False)
     if written.isascii():
         return written
-    return _ESCAPABLE.sub(_seen, _MIXED.sub(lambda found: json.dumps(found[0])[1:-1], written))
+    return _ESCAPABLE.sub(_visible, _MIXED.sub(lambda found: json.dumps(found[0])[1:-1], written))
 
 
 def read_edited_object(text: str) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def read_edited_object(text: str) -> dict[str, Any]:
     return found
 
 
-def _seen(found: re.Match[str]) -> str:
+def _visible(found: re.Match[str]) -> str:
     letter = found[0]
     # A space that is none of the keyboard's is not printable, and looks like one.
     return letter if letter.isprintable() and printable(letter) == letter else json.dumps(letter)[1:-1]

@@ -11,7 +11,7 @@ _UNFINISHED = ".part"
 
 
 def write_atomically(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Under this name there is the old file or the new one, whenever the machine stops."""
+    """Writes a file so that its name has the old content or the new one, whenever the machine stops."""
     unfinished = path.with_name(f"{path.name}.{os.getpid()}{_UNFINISHED}")
     try:
         with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:

@@ -124,7 +124,7 @@ class RegistryFrozen(UsageError):
 
 
 class ConfigError(UsageError):
-    """A mistake in a file, with the place to mend it."""
+    """A mistake in a file, with the place to fix it."""
 
     def __init__(
         self,

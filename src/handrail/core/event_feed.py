@@ -1,6 +1,6 @@
 """Numbered events that any number of followers read, each from where it was. Nobody who follows is waited for.
 
-A follower that falls behind what is remembered is shown everything anew.
+A follower that falls behind what is remembered is shown everything again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class NumberedEvent(Protocol):
 
 
 class Snapshot(Protocol):
-    """How things are now."""
+    """The state at this moment."""
 
     @property
     def cursor(self) -> int:
@@ -58,7 +58,7 @@ class EventFeed(Generic[E]):
         self._wake()
 
     def close(self) -> None:
-        """Nothing more is told; whoever follows hears what there is and then the end."""
+        """Ends the feed: its readers get the events that are left, and then the end."""
         self._over = True
         self._wake()
 

@@ -65,7 +65,7 @@ class CallAsked(Struct, frozen=True, tag="call.asked", kw_only=True):
     tool: str
     principal: str = "local"
     arguments: Any = None
-    """As they were written, text or object; secrets masked."""
+    """The arguments as they were written, text or object, with secrets masked."""
     body: ClassVar[str | None] = "arguments"
 
 
@@ -87,7 +87,7 @@ class CallIntended(Struct, frozen=True, tag="call.intended", kw_only=True):
     """The confirmation that this call uses up."""
     arguments: Any = None
     origins: tuple[ArgumentOrigin, ...] | UnsetType = UNSET
-    """Where its arguments come from, places and no values; unset where that was not asked."""
+    """The places that the arguments come from, without their values; unset if that was not looked for."""
     body: ClassVar[str | None] = "arguments"
 
 
@@ -103,7 +103,7 @@ class CallSettled(Struct, frozen=True, tag="call.settled", kw_only=True):
     ran: bool
     """Whether the handler was started for this answer."""
     result: ToolResult | None = None
-    """None when its body was erased."""
+    """The result; None once its body was erased."""
     body: ClassVar[str | None] = "result"
 
 
@@ -136,13 +136,13 @@ class ConfirmationRequested(Struct, frozen=True, tag="confirmation.requested", k
 
     @property
     def arguments(self) -> dict[str, Any] | None:
-        """None when they were erased."""
+        """The arguments; None once they were erased."""
         return None if self.asked is None else self.asked.arguments
 
     def answered(
         self, decision: Literal["allow", "deny"], *, at: int, by: str, reason: str = ""
     ) -> ConfirmationAnswered:
-        """A person's word on it."""
+        """A person's decision on it."""
         return ConfirmationAnswered(
             run=self.run,
             at=at,
@@ -187,7 +187,7 @@ class ConversationChanged(Struct, frozen=True, tag="conversation.changed", kw_on
     at: int
     keep: int
     messages: tuple[Message, ...] | None = None
-    """None when they were erased."""
+    """The messages; None once they were erased."""
     body: ClassVar[str | None] = "messages"
 
 
@@ -205,7 +205,7 @@ class ReplyGiven(Struct, frozen=True, tag="reply.given", kw_only=True):
 
 
 class ReplyFailed(Struct, frozen=True, tag="reply.failed", kw_only=True):
-    """One attempt at a reply came to nothing. Nothing of it was used."""
+    """One attempt to get a reply failed. Nothing of it was used."""
 
     run: str
     at: int
@@ -216,7 +216,7 @@ class ReplyFailed(Struct, frozen=True, tag="reply.failed", kw_only=True):
     """The code of the `ModelError`."""
     status: int | None = None
     delay_ms: int | None = None
-    """Until the next attempt; None if this was the last."""
+    """The time until the next attempt; None if this was the last."""
     words: str | None = None
     """What the error said; None when erased."""
     body: ClassVar[str | None] = "words"
@@ -338,7 +338,7 @@ ModelEvent = (
 
 
 class AgentChanged(Struct, frozen=True, tag="agent.changed", kw_only=True):
-    """From here on another agent speaks in the run. Streamed; its record is the call that handed over."""
+    """Another agent speaks from here on in the run. It is streamed; its record is the call that handed over."""
 
     run: str
     agent: str

@@ -1,4 +1,4 @@
-"""The first answer to a question is the answer, whoever gives it and in whatever process."""
+"""The first answer to a question counts, whoever gives it and in whatever process."""
 
 from __future__ import annotations
 

@@ -40,9 +40,9 @@ class FootnoteSource(Struct, frozen=True, omit_defaults=True, kw_only=True):
     number: int
     title: str = ""
     url: str = ""
-    """As the service wrote it; only if `host` is set may it be made a link."""
+    """The address as the service wrote it. It may be made a link only if `host` is set."""
     host: str = ""
-    """Where the address leads, if it is one of http or https."""
+    """The host of the address, if its scheme is http or https."""
     quote: str = ""
 
 
@@ -190,9 +190,9 @@ class _FootnotePositions:
 class _TextLine(NamedTuple):
     start: int
     first: int
-    """Where its words begin, after marks such as that of an item."""
+    """The offset at which the words begin, after marks such as that of an item."""
     last: int
-    """Where its words end."""
+    """The offset at which the words end."""
     unbroken: tuple[tuple[int, int], ...]
     """The ranges in which no number can stand, in order."""
     is_row: bool

@@ -1,4 +1,4 @@
-"""Who stands between the runtime and the outside world: between a run and its model, and a call and its handler.
+"""Interception: what may stand between a run and its model, and between a call and its handler.
 
 A run, or an `LLM`, asks a model; the executor calls a handler. Both pass here. Nobody stands here in a program that is
 not a test or a trial, and then it costs the look at one context variable. Everything else stays as it is: calls are

@@ -109,11 +109,11 @@ class Invocation(Generic[Deps_co]):
             hold(-1)
 
     def held_by(self, hold: Hold) -> None:
-        """Who measures the time of this call, if somebody does."""
+        """The clock of this call, if somebody measures its time."""
         self._hold = hold
 
     def label_result(self, labels: ResultLabels) -> None:
-        """For a tool of the runtime whose answers come from elsewhere: who wrote the fields of this one."""
+        """For tools of the runtime whose answers come from elsewhere: sets who wrote the fields of this result."""
         if self._label is not None:
             self._label(labels)
 

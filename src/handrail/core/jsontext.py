@@ -244,7 +244,7 @@ def _has_long_number(text: bytes) -> bool:
 
 
 def _pairs(value: Any, depth: int) -> int:
-    """How many key-value pairs there are in a value, at any depth; what is too deep or too long is refused."""
+    """The number of key-value pairs in a value, at any depth. A value that is too deep or too long is refused."""
     kind = type(value)
     if kind is dict or kind is list:
         if depth > MAX_DEPTH:
@@ -261,12 +261,12 @@ def _pairs(value: Any, depth: int) -> int:
 
 
 def _marks(text: bytes) -> int:
-    """At least as many as there are values inside of a value: each follows one of these."""
+    """An upper bound on the number of values inside a value: each follows one of these marks."""
     return text.count(b",") + text.count(b"[") + text.count(b"{")
 
 
 def _refuse_many(text: bytes, most: int) -> None:
-    """There may be too many values; or the marks are in strings, and do not count."""
+    """Counts the values exactly, since the marks may stand in strings, and refuses too many."""
     strings = (text.count(b'"') - text.count(b'\\"')) // 2
     if strings > 2 * most or _marks(_STRING.sub(b"", text)) > most:
         raise JSONTextError(f"it has more than {most:,} values; send less, or send it as text")
@@ -290,7 +290,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> None:
 
 
 def _second_key(text: str) -> int | None:
-    """Where the first key stands that its object had before. The text is JSON."""
+    """The offset of the first key that occurs twice in its object. The text is JSON."""
     within: list[set[str]] = [set()]
     for found in _TOKEN.finditer(text):
         match found[0][0]:

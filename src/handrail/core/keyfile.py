@@ -1,4 +1,5 @@
-"""A file that holds one secret: only its owner may read it, it is made whole or not at all, and it is nobody else's."""
+"""A file that holds one secret: it belongs to its owner, who alone may read it, and it is written whole or not at
+all."""
 
 from __future__ import annotations
 

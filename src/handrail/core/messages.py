@@ -52,7 +52,7 @@ class ServiceCall(Struct, frozen=True, omit_defaults=True, kw_only=True):
     name: str
     arguments: Any = None
     result: Any = None
-    """None where the service does not show it."""
+    """The result; None if the service does not show it."""
     failed: bool = False
 
 

@@ -17,7 +17,8 @@ class ToolOffer(Struct, frozen=True):
     description: str
     input_schema: dict[str, Any]
     deferred: bool = False
-    """Not shown at once: the service finds it when the model looks for it. Only for models that search tools."""
+    """Whether the tool is not shown at once, but found by the service when the model searches. Only for models that
+    search tools."""
     by_program: bool = False
     """Programs that the model writes, and the service runs, may call it. Only for services that run programs."""
 

@@ -50,7 +50,7 @@ class ArgumentOrigin(Struct, frozen=True, omit_defaults=True):
 
     @property
     def words(self) -> str:
-        """Where it comes from, in a line."""
+        """The origin of the argument in one line of text."""
         found = ", ".join(origin.words for origin in self.origins) or "nowhere"
         what = f"{self.argument.lstrip('/')} ({self.role})" if self.argument else "the call"
         return f"{what}: {found}{'' if self.trusted else '; not trusted'}"

@@ -1,4 +1,4 @@
-"""What each outcome is called elsewhere: one row for each, so that no door has a word of its own for an error.
+"""The codes and statuses of each outcome in other protocols: one row for each, so that every door says the same.
 
 nrv         the code of its `ToolError`
 hearthnet   the wire code, over HTTP, SSE, WebSocket and the bus
@@ -30,4 +30,4 @@ CODES: dict[Outcome, OutcomeCodes] = {
     "in_doubt": OutcomeCodes("OUTCOME_UNKNOWN", "internal_error", 500),
     "limit": OutcomeCodes("LIMIT", "capacity_exceeded", 429),
 }
-"""Every outcome but `ok`."""
+"""The codes of every outcome but `ok`."""

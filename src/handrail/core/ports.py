@@ -130,7 +130,7 @@ class CountsTokens(Protocol):
 
 
 async def count_tokens(model: Model, request: ModelRequest) -> int | None:
-    """As its service counts them; None where it cannot be asked.
+    """The number of tokens as the service counts them; None if it cannot be asked.
 
     Raises:
         ModelError: The service failed, or refused the request.
@@ -144,7 +144,7 @@ class CompletesText(Protocol):
 
     @property
     def text_model(self) -> Model | None:
-        """A model that is asked with one user message and goes on with its text; None where it cannot be had."""
+        """A model that is asked with one user message and goes on with its text; None where it is not available."""
         ...
 
 
@@ -276,7 +276,7 @@ class SharedAnswers(Protocol):
 
 
 class EffectMark(Struct, frozen=True):
-    """Where the journal last noted a side effect: the call that began it, or asked a person about it."""
+    """The last place where the journal noted a side effect: the call that began it, or that asked a person about it."""
 
     seq: int
     run: str
@@ -288,7 +288,7 @@ class EffectJournal(Protocol):
     """What a journal may be beside a `Journal`: one that finds a side effect again by what it does, in any run."""
 
     async def last_effect(self, identity: bytes) -> EffectMark | None:
-        """Where the effect of this identity was last noted."""
+        """The place where the effect of this identity was last noted."""
         ...
 
     async def append_effect(

@@ -19,7 +19,7 @@ from handrail.core.secret_patterns import MASK, mask_shapes, may_hold_shape
 __all__ = ["MASK"]
 
 _SHORTEST = 6
-"""No secret that is known by its form has fewer characters."""
+"""The fewest characters of a secret that is known by its form."""
 
 
 class Secret(str):
@@ -66,7 +66,7 @@ def redact(value: Any) -> Any:
 
 
 def _redacted_list(items: Sequence[Any]) -> list[Any]:
-    """In the arguments of a command, what follows `--token` is one."""
+    """Masks, in the arguments of a command, the value that follows an option such as `--token`."""
     found = [redact(item) for item in items]
     for index, item in enumerate(items[:-1]):
         if isinstance(item, str) and is_secret_flag(item) and isinstance(items[index + 1], str):
@@ -118,18 +118,20 @@ def mask_fields(value: Any, names: frozenset[str]) -> Any:
 
 def mask_field_values(text: str, value: Any, names: frozenset[str]) -> str:
     """The text without what the fields of these names hold: whoever failed may speak of what it was given."""
-    for secret in sorted(_held(value, names), key=len, reverse=True):
+    for secret in sorted(_texts_in_fields(value, names), key=len, reverse=True):
         text = text.replace(secret, MASK)
     return text
 
 
-def _held(value: Any, names: frozenset[str], inside: bool = False) -> set[str]:
+def _texts_in_fields(value: Any, names: frozenset[str], inside: bool = False) -> set[str]:
     """The texts in those fields, however deep. One or two letters would mask half of every sentence."""
     match value:
         case dict():
-            return {each for key, item in value.items() for each in _held(item, names, inside or key in names)}
+            return {
+                each for key, item in value.items() for each in _texts_in_fields(item, names, inside or key in names)
+            }
         case list() | tuple():
-            return {each for item in value for each in _held(item, names, inside)}
+            return {each for item in value for each in _texts_in_fields(item, names, inside)}
     return {str(value)} if inside and len(str(value)) > 2 else set()
 
 

@@ -77,7 +77,7 @@ _SHORTEST: dict[Context, tuple[int, int]] = {
     "assigned": (6, 8),
     "told": (6, 12),
 }
-"""How short a password and a key may be."""
+"""The fewest characters of a password, and of a key."""
 
 _BEFORE = r"\\{0,3}[\"'`]?\]?(?:\\[nrt]|\s){0,4}[=:]"
 _MARKS = tuple(

@@ -1,4 +1,4 @@
-"""What several use at once in a process: who asks for something that is in use joins in, and the last closes it."""
+"""Objects that several users in a process share: whoever asks for one in use joins in, and the last user closes it."""
 
 from __future__ import annotations
 

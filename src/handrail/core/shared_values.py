@@ -1,4 +1,4 @@
-"""What was made of an object and is kept with it, for the next one who needs the same."""
+"""Values that are derived from an object and kept with it, so that they are made once."""
 
 from __future__ import annotations
 

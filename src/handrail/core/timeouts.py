@@ -1,4 +1,4 @@
-"""`asyncio.timeout` that also works while a cancelled task puts its things away.
+"""Like `asyncio.timeout`, but it also works while a cancelled task cleans up.
 
 Up to Python 3.11.3, a timeout that expires in a task that was cancelled before raises `CancelledError` in place of
 `TimeoutError` (gh-102780). Debian 12 ships such a Python, and what a node or a client does when it ends runs in such
@@ -16,7 +16,7 @@ _RELIABLE = sys.version_info >= (3, 11, 4)
 
 
 def time_limit(delay: float | None) -> AbstractAsyncContextManager[asyncio.Timeout]:
-    """As `asyncio.timeout`.
+    """Like `asyncio.timeout`.
 
     Raises:
         TimeoutError: On leaving the block, if it took longer than so many seconds.
@@ -26,7 +26,7 @@ def time_limit(delay: float | None) -> AbstractAsyncContextManager[asyncio.Timeo
 
 
 def time_limit_at(when: float | None) -> AbstractAsyncContextManager[asyncio.Timeout]:
-    """As `asyncio.timeout_at`: the time is the event loop's.
+    """Like `asyncio.timeout_at`: the time is that of the event loop.
 
     Raises:
         TimeoutError: On leaving the block, if it was left later than that.

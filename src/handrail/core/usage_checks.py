@@ -1,4 +1,4 @@
-"""What people give in the place of something else, and what they mean: said when it is given, not when it is used."""
+"""Checks of common mistakes in arguments, reported when they are made and not when they take effect."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Run a command that fetches something: show its progress, and give up when it says nothing for too long.
 
-A set-up step that reaches for a registry nobody answers at waits for ever without a word. Here the limit is one of
+A set-up step that reaches for a registry nobody answers at waits for ever without a message. Here the limit is one of
 silence, not of total time: a slow download goes on as long as something arrives. Uses only the standard library, for
 it also runs before anything is installed (`scripts/run_watched.py`).
 """
@@ -38,7 +38,7 @@ _NOISE = re.compile(
 """What pip says about the machine's configuration, once for each package."""
 _ERROR = re.compile(r"(npm error|npm ERR!|error:|ERROR|E:|Err:)\s", re.IGNORECASE)
 _TAIL = 60
-"""How many of the last lines are kept, to say why a command failed."""
+"""The number of last lines that are kept, to say why a command failed."""
 
 
 class CommandSilent(Exception):

@@ -55,7 +55,7 @@ class Alerts:
         return replace(alert, tool=event.tool, call_id=event.call_id, outcome=event.outcome, code=code)
 
     def of_error(self, error: BaseException, said: Conversation) -> Alert:
-        """An alert that a turn came to nothing."""
+        """An alert that a turn failed."""
         kind: Kind = "stopped"
         match error:
             case LimitExceeded():

@@ -31,7 +31,7 @@ def default_model(config: Config) -> str:
 
 
 def ensembles(app: App) -> tuple[EnsembleChoice, ...]:
-    """By name; those that have no tools now are there with what is wrong."""
+    """The ensembles by name. One that has no tools now is listed with the reason."""
     names: dict[str, list[str]] = {}
     for tool in tools_to_choose(app):
         names.setdefault(tool.ensemble or "", []).append(tool.scoped_name)

@@ -126,7 +126,7 @@ class DeskConversation:
 
     @property
     def model(self) -> str:
-        """By name: the one that was chosen, or that is taken where nobody chose."""
+        """The name of the model that was chosen, or of the default one."""
         return self.chosen.model or default_model(self.around.app.config)
 
     @property
@@ -270,7 +270,8 @@ class DeskConversation:
         self.feed.close()
 
     def take_over(self, about: ConversationMetadata, conversation: Conversation, *, at_replica: bool = False) -> None:
-        """Another program went on with it, and saved what it is now; `at_replica` is whether a replica goes on yet."""
+        """Continues after another program went on with the conversation and saved it; `at_replica` tells whether a
+        replica still works on it."""
         self.kept.took(about, conversation)
         self.chosen, self.at_replica = about.chosen, at_replica
         self.become(conversation)
@@ -323,7 +324,7 @@ class DeskConversation:
         llm = self.around.models.open(app.config, self.model)
         valid = tool_patterns(self.chosen.ensembles, self.chosen.off, app.tools)
         runner = app.runner(llm, self.around.terms.on_wait, valid=valid)
-        with self.around.asking.attend(self.id, self.id, self._heard, self.kept.about.title):
+        with self.around.asking.attend(self.id, self.id, self._take_question_event, self.kept.about.title):
             await runner.run(self.conversation, Context(run=self.id), self._emit, follow=self._follow)
 
     async def _end(self, work: asyncio.Task[None]) -> BaseException | None:
@@ -412,7 +413,7 @@ class DeskConversation:
         for call in left:
             self.feed.tell("call", call)
 
-    def _heard(self, event: str, data: Any) -> None:
+    def _take_question_event(self, event: str, data: Any) -> None:
         """A question of this conversation, or that it has its answer."""
         if isinstance(data, DeskQuestion):
             self._asked[data.request] = data.call_id

@@ -54,7 +54,9 @@ class SharedConversation(Struct, frozen=True, kw_only=True, forbid_unknown_field
 def write_shared_file(title: str, conversation: Conversation, shown: MessageView) -> FileDownload:
     """Everything that was said, with its files; without secrets, and without what only one service understands."""
     messages = tuple(map(_bare, shown.kept(conversation.messages)))
-    data = msgspec.json.format(msgspec.json.encode(_told(SharedConversation(title=title, messages=messages))), indent=1)
+    data = msgspec.json.format(
+        msgspec.json.encode(_as_plain(SharedConversation(title=title, messages=messages))), indent=1
+    )
     name = re.sub(r"[^\w-]+", "-", title).strip("-")[:60] or "conversation"
     return FileDownload(name=f"{name}.handrail.json", media_type=MEDIA_TYPE, data=data)
 
@@ -78,7 +80,7 @@ def read_shared_file(data: bytes, new_id: NewId) -> tuple[str, Conversation]:
 
 
 def _bare(message: Message) -> Message:
-    """Without what means something only here: artefacts of a service, outputs that are kept elsewhere."""
+    """The message without what has a meaning only here: artefacts of a service, and outputs that are kept elsewhere."""
     match message:
         case AssistantMessage() | InvocationMessage():
             return replace(message, artefacts=())
@@ -87,7 +89,7 @@ def _bare(message: Message) -> Message:
     return message
 
 
-def _told(shared: SharedConversation) -> Any:
+def _as_plain(shared: SharedConversation) -> Any:
     """Text that no file can hold, as half a surrogate, is written with question marks."""
     return _valid(msgspec.to_builtins(shared))
 
@@ -104,7 +106,7 @@ def _valid(value: Any) -> Any:
 
 
 def _renamed(messages: tuple[Message, ...], new_id: NewId) -> list[Message]:
-    """With new ids for its calls.
+    """The messages with new ids for their calls.
 
     Raises:
         UsageError: A result answers no call, or a call has two.
@@ -123,7 +125,7 @@ def _renamed(messages: tuple[Message, ...], new_id: NewId) -> list[Message]:
                     )
                 found.append(ResultMessage(_outside(result, id), message.at))
             case _:
-                found.append(_word(message))
+                found.append(_without_authority(message))
     return found
 
 
@@ -132,7 +134,7 @@ def _outside(result: ToolResult, id: str) -> ToolResult:
     return replace(bare, untrusted=True, warnings=(), duration_us=max(0, result.duration_us))
 
 
-def _word(message: Message) -> Message:
+def _without_authority(message: Message) -> Message:
     match message:
         case SupervisorMessage(text=text, at=at):
             return DocumentMessage(_INSTRUCTIONS, text, at)
@@ -152,7 +154,7 @@ def _word(message: Message) -> Message:
 
 
 def _answered(messages: list[Message]) -> tuple[Message, ...]:
-    """With a result behind every run of calls that lacks one."""
+    """The messages with a result for every call that lacks one."""
     results = {each.invocation_id for each in messages if isinstance(each, ResultMessage)}
     found: list[Message] = []
     missing: list[Message] = []

@@ -1,4 +1,4 @@
-"""Turns that were cut off with another replica of this node: this one goes on with them by itself."""
+"""Resumes turns that were cut off when another replica of this node ended."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ class Desk:
                 yield each
 
     async def conversation(self, id: str) -> Conversation:
-        """All that was said so far."""
+        """The conversation up to now."""
         return (await self._talks.of(id)).conversation
 
     async def model(self, id: str, name: str = "") -> LLM:
@@ -328,7 +328,7 @@ class Desk:
         await self._talks.delete(id)
 
     async def share(self, id: str) -> FileDownload:
-        """As a file, that `take` reads here or elsewhere; attachments included."""
+        """Writes the conversation as a file that `take` reads here or elsewhere, with its attachments."""
         talk = await self._talks.of(id)
         return await asyncio.to_thread(write_shared_file, talk.kept.about.title, talk.conversation, talk.shown)
 
@@ -345,7 +345,7 @@ class Desk:
 
     @property
     def questions(self) -> tuple[DeskQuestion, ...]:
-        """What waits for a word now, in all conversations and tools that are tried."""
+        """What waits for a decision now, in all conversations and tools that are tried."""
         return self.asking.questions
 
     @property
@@ -354,7 +354,7 @@ class Desk:
         return self._elsewhere.shown
 
     async def all_questions(self) -> tuple[DeskQuestion, ...]:
-        """What waits for a word now: `questions`, and what other programs ask in the same journal."""
+        """What waits for a decision now: `questions`, and what other programs ask in the same journal."""
         await self._elsewhere.look()
         return (*self.questions, *self.asked_elsewhere)
 
@@ -367,7 +367,7 @@ class Desk:
         reason: str = "",
         rule: str | None = None,
     ) -> None:
-        """A person's word, also on what another program asks in the same journal; that can be allowed or denied only
+        """Take a decision, also on what another program asks in the same journal; that can be allowed or denied only
         (see `all_questions`). `always` also sets the rule, one of those that the question offered. Arguments of `edit`
         are checked first: what does not fit is refused with the reasons, and the question stays open. They are a
         value, or the text that a person made of `written`.
@@ -390,7 +390,7 @@ class Desk:
         self.news.tell("tools", "", len(tools_to_choose(self.app)))
 
     def _config_changed(self) -> None:
-        """There may be others to choose from, and another model that is taken where nobody chose."""
+        """Tells of a changed configuration: there may be other models to choose from, and another default."""
         self._tools_changed()
         self._talks.tell_about()
 
@@ -414,8 +414,8 @@ async def open_desk(
     """As `open_app`, with conversations. Every so many seconds of `look` the files are looked at; None is never.
 
     Raises:
-        UsageError: Something in the configuration cannot be had.
-        McpError: An MCP server that is required cannot be had.
+        UsageError: Something in the configuration is not available.
+        McpError: An MCP server that is required is not available.
         JournalError: The journal cannot be opened.
     """
     person = person or Person()

@@ -151,7 +151,7 @@ class TurnAssembler:
         return None
 
     def _start_over(self) -> None:
-        """An attempt at a reply came to nothing, and another may follow: what it wrote of calls is no call."""
+        """An attempt at a reply failed, and another may follow: what it wrote of calls is no call."""
         self._written.clear()
         self._calls = {id: call for id, call in self._calls.items() if call.stage != "writing"}
 
@@ -207,7 +207,7 @@ class _GrowingArguments:
         self._told = 0
 
     def add(self, piece: str) -> str | None:
-        """All of them as far as they are shown, if that is worth telling."""
+        """Adds pieces of calls. Returns all of them as they are shown, if that is worth telling."""
         if self._length < _WRITTEN:
             self._pieces.append(piece)
         self._length += len(piece)

@@ -30,11 +30,11 @@ from handrail.tools.tool import Tool
 CLIP = 4_000
 """Characters that are shown at once of what tools and documents say."""
 WORDS = 100_000
-"""Of what a person or a model says: whoever talks reads it."""
+"""The most characters of what a person or a model says that are shown."""
 _NOTES = 16
-"""Of one result."""
+"""The most notes of one result that are shown."""
 _SERVICE_CALLS = 200
-"""Of one reply."""
+"""The most calls of the service in one reply that are shown."""
 _TITLE, _ADDRESS, _QUOTE = 300, 2_000, 1_000
 """Characters of a source."""
 
@@ -104,7 +104,7 @@ class MessageView:
         return self._tools.find(name) if name in self._tools else None
 
     def name(self, name: str) -> str:
-        """In full, of a tool that is known."""
+        """The full name of a known tool."""
         tool = self.find(name)
         return browser_safe_text(name) if tool is None else tool.scoped_name
 
@@ -132,10 +132,10 @@ class MessageView:
         return redact(_read(arguments if tool is None else tool.masked(arguments)))
 
     def kept(self, messages: Iterable[Message]) -> tuple[Message, ...]:
-        """As they may be kept outside this process: without what their tools mark as secret."""
-        return tuple(self._kept(message) for message in messages)
+        """The arguments as they may be kept outside this process: without what their tools declare as secret."""
+        return tuple(self._masked_message(message) for message in messages)
 
-    def _kept(self, message: Message) -> Message:
+    def _masked_message(self, message: Message) -> Message:
         if not isinstance(message, InvocationMessage) or (tool := self.find(message.call.name)) is None:
             return message
         if not tool.secrets:
@@ -144,7 +144,7 @@ class MessageView:
         return msgspec.structs.replace(message, call=call)
 
     def whole(self, message: Message) -> str:
-        """All of a text that was shown clipped."""
+        """The whole of a text that was shown clipped."""
         match message:
             case InvocationMessage(call=call):
                 given = self._unmarked(call.name, call.arguments)
@@ -236,7 +236,7 @@ def indented_answer(result: ToolResult) -> str:
 
 
 def shorten_texts(value: Any) -> Any:
-    """A JSON value whose long texts are cut, with a word on how long they are."""
+    """A JSON value whose long texts are cut, with a note on how long they are."""
     match value:
         case str() if len(value) > CLIP:
             return f"{value[:CLIP]} … ({len(value)} characters)"

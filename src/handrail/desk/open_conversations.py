@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 _CUT_OFF = "the program ended in the middle of this turn; let the model answer again, or take the turn back"
 _MOST_OPEN = 64
-"""In memory, at which those go that nobody uses."""
+"""The number of conversations in memory above which unused ones are closed."""
 _FORGOTTEN = 24 * 3_600_000
 """Milliseconds after which a conversation in which nobody has spoken is removed."""
 
@@ -65,7 +65,7 @@ class OpenConversations:
 
     @property
     def looked_at(self) -> set[str]:
-        """Those that somebody follows here, or that another replica works on."""
+        """The conversations that somebody follows here, or that another replica works on."""
         return {id for id, talk in self._talks.items() if talk.feed.followers or talk.at_replica}
 
     async def heard_of(self, id: str) -> None:
@@ -132,7 +132,7 @@ class OpenConversations:
         return id
 
     async def delete(self, id: str) -> None:
-        """With the contents that no other one has. The other conversations go on meanwhile."""
+        """Deletes a conversation, with the contents that no other one has. The other conversations go on meanwhile."""
         async with self._one_at_a_time:
             self._check_stays(id)
             talk = self._talks.get(id)
@@ -143,7 +143,7 @@ class OpenConversations:
         await asyncio.to_thread(self._sweep, id)
 
     async def summaries(self, kept: Iterable[tuple[ConversationMetadata, str]]) -> tuple[ConversationSummary, ...]:
-        """Those of conversations, open or not, with what was found in each."""
+        """The summaries of conversations, open or not, with what a search found in each."""
         return tuple([conversation_summary(about, await self._state(about), excerpt) for about, excerpt in kept])
 
     async def _state(self, about: ConversationMetadata) -> State:
@@ -172,7 +172,7 @@ class OpenConversations:
         about, conversation, why = await self._found(id)
         talk = DeskConversation(self._around, about, conversation)
         talk.at_replica = self._is_told_by_replicas(why)
-        _told_why(talk, why)
+        _tell_why(talk, why)
         return talk
 
     async def _found(self, id: str) -> tuple[ConversationMetadata, Conversation, str]:
@@ -213,7 +213,7 @@ class OpenConversations:
         about, conversation, why = await self._found(talk.id)
         if not talk.in_use and about.revision >= talk.kept.about.revision:
             talk.take_over(about, conversation, at_replica=self._is_told_by_replicas(why))
-            _told_why(talk, why)
+            _tell_why(talk, why)
 
     def _is_told_by_replicas(self, why: str) -> bool:
         """Whether why a turn is not under way here is that a replica works on it, which tells what it saves."""
@@ -250,7 +250,7 @@ class OpenConversations:
             self._talks = {id: talk for id, talk in self._talks.items() if talk.is_needed}
 
 
-def _told_why(talk: DeskConversation, why: str) -> None:
+def _tell_why(talk: DeskConversation, why: str) -> None:
     if why and not talk.at_replica:
         talk.interrupted(why)
     if why == _CUT_OFF:

@@ -1,4 +1,4 @@
-"""Questions to the person at the desk: what waits for a word, and the word that is given.
+"""Questions to the person at the desk: what waits for a decision, and the decision.
 
 It is the approver of an app, made before the app is. It answers only for runs that
 the desk has open, a turn of a conversation or a tool that is tried; every other run
@@ -46,12 +46,12 @@ class _AttendedRun(Struct, frozen=True):
 
 class _PendingQuestion(Struct, frozen=True):
     shown: dict[str, DeskQuestion]
-    """As it is put in each run that it may be about."""
+    """The question as it is shown in each run that it may belong to."""
     rules: tuple[str, ...]
     asked: Confirmation
     validator: Validator | None
     word: asyncio.Future[tuple[Word, str]]
-    """With what the decision is called."""
+    """The name of the decision."""
 
 
 class PendingQuestions:
@@ -82,7 +82,7 @@ class PendingQuestions:
 
     @property
     def questions(self) -> tuple[DeskQuestion, ...]:
-        """Each once, as it is put in one of the runs that it may be about."""
+        """All questions, each once, as it is shown in one of the runs that it may belong to."""
         return tuple(next(iter(each.shown.values())) for each in self._open.values())
 
     def of(self, conversation: str) -> tuple[DeskQuestion, ...]:
@@ -171,7 +171,7 @@ class PendingQuestions:
 
     @contextmanager
     def claimed(self, request: str) -> Iterator[None]:
-        """Nobody else answers it meanwhile.
+        """Reserves a question until the block ends, so that nobody else answers it meanwhile.
 
         Raises:
             UsageError: Somebody was quicker.
@@ -184,7 +184,7 @@ class PendingQuestions:
             self._claimed.discard(request)
 
     def answer(self, request: str, word: Word, decision: Decision) -> None:
-        """Let the call go on with a person's word.
+        """Let the call go on with a person's decision.
 
         Raises:
             UsageError: Somebody was quicker.
@@ -238,12 +238,12 @@ def _opened(asked: Confirmation, tools: RegisteredTools, attended: dict[str, _At
 
 
 def _for(asked: Confirmation) -> str:
-    """For which agents, if some led to the call."""
+    """The agents for which the question is asked, if some led to the call."""
     return f" (for {' → '.join(asked.agents)})" if asked.agents else ""
 
 
 def _others(asked: Confirmation, attended: dict[str, _AttendedRun], run: str) -> str:
-    """For whom else it may be asked."""
+    """The other runs for which the question may be asked."""
     others = [f"{each.name[:_NAME]!r}" for other, each in attended.items() if other != run]
     elsewhere = len(asked.meant or (run,)) - len(attended)
     others += [f"{elsewhere} that {'is' if elsewhere == 1 else 'are'} not at this desk"] if elsewhere else []

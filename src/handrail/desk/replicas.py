@@ -106,13 +106,13 @@ class _Heard:
             stopped, self._stopped = self._stopped, set()
             changed, self._changed = self._changed or {None}, set()
             for id in stopped:  # the end of a turn may take as long as its tools
-                self._stopping.add(task := asyncio.create_task(_tried(self._desk.stop_if_here(id))))
+                self._stopping.add(task := asyncio.create_task(_log_failure(self._desk.stop_if_here(id))))
                 task.add_done_callback(self._stopping.discard)
             for each in {None} if None in changed else changed:
-                await _tried(self._desk.heard_of(each))
+                await _log_failure(self._desk.heard_of(each))
 
 
-async def _tried(work: Awaitable[None]) -> None:
+async def _log_failure(work: Awaitable[None]) -> None:
     try:
         await work
     except UsageError as error:

@@ -25,7 +25,7 @@ def describe_rule_offers(rules: Iterable[str], question: Confirmation) -> tuple[
 
 
 def rule_offer_sentence(offer: RuleOffer) -> str:
-    """For a terminal. The page has words of its own, in the person's language."""
+    """The sentence for a terminal. The page has texts of its own, in the person's language."""
     values = " and ".join(_value(each) for each in offer.values)
     when = f"whenever {values}" if values else "with any arguments"
     free = f"; {', '.join(offer.free)} may be anything" if values and offer.free else ""
@@ -78,7 +78,9 @@ def suggest_rules(question: Confirmation) -> tuple[str, ...]:
     places = {
         name: pattern for name, pattern in exact.items() if name in question.locations or _is_place(name, pattern)
     }
-    folders = {name: _beside(pattern) for name, pattern in places.items() if posixpath.dirname(pattern).strip("/")}
+    folders = {
+        name: _same_folder_pattern(pattern) for name, pattern in places.items() if posixpath.dirname(pattern).strip("/")
+    }
     tool = f"{question.tool}@{question.definition[:_DIGITS]}" if question.definition else question.tool
     wanted: tuple[dict[str, str], ...] = (exact, places, folders, {})
     written = (" ".join(("allow", tool, *(f"{name}={value}" for name, value in each.items()))) for each in wanted)
@@ -121,6 +123,6 @@ def _is_place(name: str, pattern: str) -> bool:
     return "/" in pattern or any(word in _PLACES for word in name.lower().split("_"))
 
 
-def _beside(path: str) -> str:
+def _same_folder_pattern(path: str) -> str:
     """Everything in the folder that something is in."""
     return f"{posixpath.dirname(path).rstrip('/')}/**"

@@ -1,4 +1,4 @@
-"""Trying a tool by hand: a call like any other, in a run of its own, checked, confirmed and recorded.
+"""Trials of tools by hand: calls like any other, each in a run of its own, checked, confirmed and recorded.
 
 A trial belongs to the desk and to nobody who looks at it, as a turn does: who leaves finds it again, and what it has
 begun to change is not cut off in the middle. It ends by itself, when a person stops it, or with the desk.
@@ -65,7 +65,7 @@ class ToolTrials:
         return trial
 
     def of(self, name: str) -> tuple[LiveCall, ...]:
-        """Those of a tool that go on or ended not long ago, the newest first."""
+        """The trials of a tool that run or ended not long ago, the newest first."""
         return tuple(each.call for each in reversed(self._trials.values()) if each.call.name == name)
 
     def find(self, run: str) -> ToolTrial:
@@ -137,10 +137,11 @@ class ToolTrial:
 
     async def _call(self) -> None:
         app = self._app
-        with self._asking.attend(self.run, self.run, self._heard, f"trying {self._asks.name}"):
+        with self._asking.attend(self.run, self.run, self._take_question_event, f"trying {self._asks.name}"):
             result = await app.executor.invoke(self._asks, Context(run=self.run), self._emit)
         if self.call.stage != "done":
-            await self._emit(_settled(self.run, app.executor.runs.now(), result))  # what waits for a word has no entry
+            # What waits for a decision has no entry.
+            await self._emit(_settled(self.run, app.executor.runs.now(), result))
 
     async def _end(self) -> None:
         await asyncio.wait({self._work})
@@ -164,7 +165,7 @@ class ToolTrial:
             self.call = replace(found, run=self.run)
             self._tell("call", self.call.call_id, self.call)
 
-    def _heard(self, event: str, data: Any) -> None:
+    def _take_question_event(self, event: str, data: Any) -> None:
         self._tell(event, data.request if isinstance(data, DeskQuestion) else data["request"], data)
         self._asking.tell(self._news, data)
 

@@ -1,4 +1,4 @@
-"""Where turns begin in a conversation, and what of it can be kept. Pure."""
+"""The boundaries of turns in a conversation, and what of it can be kept. Pure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def turn_start_at(messages: Sequence[Message], upto: int) -> int:
 
 
 def turn_starts(messages: Sequence[Message]) -> list[int]:
-    """Where each turn begins."""
+    """The index of the first message of each turn."""
     found: list[int] = []
     for at, message in enumerate(messages):
         if isinstance(message, UserMessage):
@@ -51,7 +51,7 @@ def _is_attached(message: Message) -> bool:
 
 
 def last_spoken_index(messages: Sequence[Message]) -> int:
-    """Where the person last said something."""
+    """The index of the last message of the person."""
     return max((at for at, each in enumerate(messages) if isinstance(each, UserMessage)), default=-1)
 
 
@@ -89,7 +89,7 @@ def messages_to_answer(conversation: Conversation) -> Conversation:
 
 
 def shared_prefix_length(one: Sequence[Message], other: Sequence[Message]) -> int:
-    """How many messages they begin with alike."""
+    """The number of messages that two conversations have in common at their beginning."""
     count = 0
     for left, right in zip(one, other, strict=False):
         if left is not right and left != right:
@@ -136,7 +136,7 @@ def messages_from_input(text: str, attached: Sequence[AttachedFile], at: int) ->
 
 
 def title_from_messages(messages: Sequence[Message]) -> str:
-    """For a turn without words: the name of its first file."""
+    """A title for a turn without words: the name of its first file."""
     for message in messages:
         match message:
             case DocumentMessage(name=name):

@@ -14,7 +14,7 @@ from handrail.core.errors import Outcome
 from handrail.core.footnotes import FootnoteMark, FootnoteSource
 
 State = Literal["idle", "working", "waiting", "failed"]
-"""`waiting`: for a person's word. `failed`: the last turn came to nothing, or a tool in it failed."""
+"""`waiting`: for a person's decision. `failed`: the last turn failed, or a tool in it failed."""
 
 
 # ── a conversation ───────────────────────────────────────────────────────────────────
@@ -31,7 +31,7 @@ class ConversationSummary(Struct, frozen=True, kw_only=True, omit_defaults=True)
     state: State = "idle"
     forked_from: str | None = None
     excerpt: str = ""
-    """Where a search found its words."""
+    """The place where a search found its words."""
 
 
 class ClippedText(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -61,7 +61,7 @@ class ShownServiceCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
     written: str = ""
     """The same as JSON, where `arguments` cannot say it exactly."""
     result: ClippedText | None = None
-    """None if the service does not show it."""
+    """The result; None if the service does not show it."""
     failed: bool = False
 
 
@@ -72,17 +72,17 @@ class ConversationItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: Literal["user", "assistant", "supervisor", "document", "call", "result"]
     at: int = 0
     text: ClippedText | None = None
-    """Of a call nothing; of a result its content, JSON spread over lines."""
+    """The text: empty for a call; for a result its content, JSON spread over lines."""
     parts: tuple[ItemAttachment, ...] = ()
     name: str = ""
-    """Of a document; of a call or result the tool, as `io:write_file`."""
+    """The name of a document; of a call or result that of the tool, as `io:write_file`."""
     model: str = ""
     tokens: tuple[int, int] | None = None
-    """In and out, of a reply."""
+    """The tokens of a reply, in and out."""
     cost: float | None = None
     call_id: str = ""
     arguments: Any = None
-    """Of a call: an object, or the text that was none; secrets masked."""
+    """The arguments of a call: an object, or the text that was none; with secrets masked."""
     written: str = ""
     """The same as JSON, where `arguments` cannot say it exactly: with a number that a browser would round."""
     outcome: Outcome | None = None
@@ -94,13 +94,13 @@ class ConversationItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What else there is to say of a result, as that a person changed the arguments, and to what."""
     side_effects: bool = False
     sources: tuple[FootnoteSource, ...] = ()
-    """Of a reply: what it cites."""
+    """The sources that a reply cites."""
     marks: tuple[FootnoteMark, ...] = ()
     """Where the numbers of the sources stand in all of its text, in UTF-16 units, as a browser counts them."""
     more_sources: int = 0
-    """How many sources are not listed."""
+    """The number of sources that are not listed."""
     service_calls: tuple[ShownServiceCall, ...] = ()
-    """Of a reply: what its service ran."""
+    """The calls of a reply that its service ran."""
 
 
 class RuleValue(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -117,7 +117,7 @@ class RuleOffer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tool stays as it is."""
 
     rule: str
-    """As it is written, with the digest of the tool's definition."""
+    """The rule as it is written, with the digest of the tool's definition."""
     tool: str
     values: tuple[RuleValue, ...] = ()
     free: tuple[str, ...] = ()
@@ -125,7 +125,7 @@ class RuleOffer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class DeskQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something waits for a person's word. This is exactly what will run."""
+    """Something waits for a person's decision. This is exactly what will run."""
 
     request: str
     conversation: str
@@ -161,7 +161,7 @@ class LiveCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
     written: str = ""
     """The text of its arguments as far as it has come; of a whole call as in `ConversationItem`."""
     arguments: Any = None
-    """Once it is whole."""
+    """The arguments, once they are complete."""
     stage: Literal["writing", "asked", "running", "done"] = "writing"
     begun: int = 0
     current: float | None = None
@@ -175,7 +175,7 @@ class LiveCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
     notes: tuple[str, ...] = ()
     side_effects: bool = False
     run: str = ""
-    """Of a tool that is tried: where it is in the record. In a conversation that is said once for all calls."""
+    """The run of a tool's trial. In a conversation it is sent once for all calls."""
 
 
 class LiveTurn(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -229,7 +229,7 @@ class ConversationSnapshot(Struct, frozen=True, kw_only=True, omit_defaults=True
     alert: Alert | None = None
     """The failure that a person has not answered yet."""
     run: str = ""
-    """In the record."""
+    """The run in the record."""
     forked_from: str | None = None
 
 
@@ -254,7 +254,7 @@ class AttachedFile(Struct, frozen=True, kw_only=True):
     name: str
     media_type: str
     data: bytes
-    """In base64 on the wire."""
+    """The bytes, as base64 on the wire."""
 
 
 class FileDownload(Struct, frozen=True, kw_only=True):
@@ -282,10 +282,10 @@ class EnsembleChoice(Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     """`""` is the tools that are in none."""
     source: str = ""
-    """Where it comes from: a file, an MCP server, a module."""
+    """Where the ensemble comes from: a file, an MCP server, a module."""
     tools: int = 0
     names: tuple[str, ...] = ()
-    """Of its tools, scoped."""
+    """The scoped names of its tools."""
     problem: str = ""
 
 
@@ -294,7 +294,7 @@ class ExampleInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     name: str
     value: str = ""
-    """One that the tool itself gives as an example; empty is for the person to say."""
+    """The tool's own example value; empty is for the person to fill in."""
 
 
 class ExamplePrompt(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -318,6 +318,6 @@ class DeskInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     models: tuple[ModelChoice, ...]
     ensembles: tuple[EnsembleChoice, ...]
     tools: int
-    """Those that a person chooses from."""
+    """The tools that a person chooses from."""
     settings_writable: bool = False
     examples: tuple[ExamplePrompt, ...] = ()

@@ -20,7 +20,7 @@ from handrail.core.ports import Clock
 from handrail.desk.feed import DeskNews
 from handrail.desk.questions import Decision, PendingQuestions
 from handrail.desk.values import DeskQuestion
-from handrail.journal.answering import answer
+from handrail.journal.person_answers import answer
 from handrail.journal.places import JournalPlace
 from handrail.journal.reader import JournalReader
 from handrail.journal.waiting_questions import WaitingQuestion, find_waiting
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 _INTERVAL = 0.5
 """Seconds between two looks whether anybody has written to the journal."""
 _FAILED = -1
-"""No version of a journal: it could not be read."""
+"""Stands for the version of a journal that could not be read."""
 _RECENT = 24 * 60 * 60 * 1000
 """Milliseconds: what was asked earlier is answered by `handrail confirm` only. A program that was ended while it asked
 leaves its question in the journal for good."""
@@ -52,7 +52,7 @@ class WaitingQuestions:
 
     @property
     def shown(self) -> tuple[DeskQuestion, ...]:
-        """As far as the journal was read, the oldest first."""
+        """The waiting questions, as far as the journal was read, the oldest first."""
         return tuple(self._shown.values())
 
     async def look(self) -> None:
@@ -86,7 +86,7 @@ class WaitingQuestions:
                 await cancel_and_wait(watching)
 
     async def decide(self, request: str, decision: Decision, reason: str = "") -> None:
-        """Write a person's word on one of them to the journal. `later` leaves it as it is.
+        """Write a person's decision on one of them to the journal. `later` leaves it as it is.
 
         Raises:
             UsageError: It does not wait any more, it cannot be answered so, or what would run cannot be shown.

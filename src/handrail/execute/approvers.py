@@ -135,7 +135,7 @@ class FunctionApprover:
 
     @property
     def _name(self) -> str:
-        """Who is on record as having decided."""
+        """The name that goes on record for a decision."""
         name = self.of or getattr(self.function, "__name__", type(self.function).__name__)
         return f"approver {name!r}" if name.isidentifier() else "the approver function"
 

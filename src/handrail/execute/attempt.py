@@ -65,12 +65,12 @@ class CallAttempt:
     """What it holds while it runs."""
     grant: str | None = None
     locations: Locations = field(default_factory=dict)
-    """Where paths among the arguments led when the call was decided on."""
+    """The places that path arguments led to when the call was decided on."""
     key: str = ""
     effect: bytes | None = None
     """The identity of its side effect, where the journal finds one again by it."""
     effect_seen: int | None = None
-    """Where the journal had last noted that effect when it was looked for."""
+    """The place where the journal had last noted the effect when it was looked for."""
     why_again: str = ""
     """Why a person must say that an effect is wanted which was made before; empty if it was not."""
     ran: bool = False
@@ -79,19 +79,19 @@ class CallAttempt:
     """What the handler raised and did not mean to: no `ToolError`."""
     still_running: bool = False
     late: str = ""
-    """That its answer came after its time was up, and why, if it did."""
+    """Why the answer came after the time was up, if it did."""
     quotes: bool = False
     """Whether words from outside that the model was not shown were put into its arguments."""
     has_read_outside: bool = False
     """Whether a call that it made gave words from outside."""
     labels: ResultLabels | None = None
-    """Who wrote the fields of its result, where its handler knows that better than its definition."""
+    """Who wrote the fields of the result, if the handler knows that better than the definition."""
     origins: tuple[ArgumentOrigin, ...] = ()
-    """Where its arguments come from, if that was asked."""
+    """The origins of the arguments, if they were looked for."""
     planned: PlannedCall | None = None
     """The step of the run's plan that it is, if it is one."""
     waited: float = 0.0
-    """Seconds for a person's word."""
+    """Seconds for a person's decision."""
     result: ToolResult | None = None
     """The answer of a call whose caller is gone."""
 
@@ -133,12 +133,13 @@ class CallAttempt:
 
     @property
     def name(self) -> str:
-        """Of the tool, as exactly as it is known."""
+        """The name of the tool, as exactly as it is known."""
         return self.call.name if self.tool is None else self.tool.scoped_name
 
     @property
     def scope(self) -> str:
-        """Whose memory may answer it. What code reads is whole, and what a model reads is cut: two memories."""
+        """The memory that may answer the call. Code reads whole results and a model reads cut ones, so they have two
+        memories."""
         whose = f"{self.recorder.run}\n{self.context.principal.id}"
         return f"{whose}\ncode" if self.is_for_code else whose
 
@@ -154,7 +155,7 @@ class CallAttempt:
         return self._discreet(result) if self.tool is not None and self.tool.secrets else result
 
     def _discreet(self, result: ToolResult) -> ToolResult:
-        """Without the secrets that the tool was given, whatever it said of them."""
+        """The text without the secrets that the tool was given."""
         assert self.tool is not None and result.error is not None
         given = (self.arguments, self.tool.secrets)
         problem = Problem(mask_field_values(result.error.code, *given), mask_field_values(result.error.message, *given))

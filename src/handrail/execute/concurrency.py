@@ -39,7 +39,7 @@ class CallGate:
         self.waiting: set[GateEntry] = set()
         """Those that hold something and wait for a place among all calls."""
         self._tools: dict[tuple[str, int], ConcurrencySlots] = {}
-        """By name and number: a tool may be given anew with another."""
+        """By name and number: a tool may be given again with another."""
         self._resources: dict[Hashable, ResourceLock] = {}
 
     def enter(self, tool: Tool, resource: Hashable | None, held: tuple[Any, ...] | None = None) -> GateEntry:
@@ -134,7 +134,8 @@ class GateEntry:
         await line.acquire(write=write, by=self)
 
     def _check(self, line: ResourceLock) -> None:
-        """That the line would go on if this call waited in it, and that no place is kept from those it waits for."""
+        """Checks that the line would move on if this call waited in it, and that no place is kept from those it waits
+        for."""
         self.wait_in(line)
         try:
             lines = _reached(line)
@@ -156,7 +157,8 @@ class GateEntry:
                 del each.waits[line]
 
     async def _place(self) -> None:
-        """Among all calls. Who is inside and waits for us, by a call that it made, would keep us out for ever."""
+        """Takes a place among all calls. A running call that waits for this one, because it made it, must not keep it
+        out."""
         gate = self._gate
         holds = self._lock is not None or self._places is not None
         if holds and gate.all.locked():

@@ -1,4 +1,4 @@
-"""A side effect runs on a person's word for exactly this call, given once."""
+"""A side effect runs only after a person allowed exactly this call; an approval is good for one call."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def _question(
 
 
 def _changed(tool: Tool, call: ToolCall, definition: str, ledger: CallLedger) -> str:
-    """What is different about a tool since somebody last gave their word for it; nothing if nothing is."""
+    """What is different about a tool since somebody last approved it; nothing if nothing is."""
     earlier = ledger.earlier_definition(call.id, tool.scoped_name, definition)
     if earlier is None:
         return ""
@@ -248,7 +248,7 @@ _ABSENT: Any = object()
 
 
 def describe_definition_changes(before: dict[str, Any], after: dict[str, Any]) -> tuple[str, ...]:
-    """Each fact that is not what it was, as `description: 'Pay.' is now 'Pay twice.'`; at most a handful."""
+    """Every changed fact of a definition, as `description: 'Pay.' is now 'Pay twice.'`; a handful at most."""
     found = tuple(_differences(before, after, ""))
     return found if len(found) <= _MOST else (*found[:_MOST], f"and {len(found) - _MOST} more")
 

@@ -1,4 +1,4 @@
-"""A side effect that was begun before: by a process that died, by a client that was restarted, in another session.
+"""Side effects that were begun before: by a process that died, by a client that restarted, in another session.
 
 What an effect does is its identity: who asks for it, which tool, and its arguments, or those of them that the tool
 names in `effect_key`. The journal finds an effect by it in every run. What becomes of a call whose effect was begun by
@@ -12,10 +12,10 @@ an earlier one:
     has its result                           runs, unless the run of the         that result, if it is from before the
                                              earlier call was cut off: then      conversation and within the window;
                                              that result, within the window      else it runs
-    was allowed and has not run              asks anew                           runs on that word, once
-    waits for a person's word                asks anew                           waits for the same word
-    was denied after it was answered as      asks anew                           is denied, once: nobody was told of
-    one that waits                                                               that word yet
+    was allowed and has not run              asks again                          runs by that decision, once
+    waits for a person's decision            asks again                          waits for the same decision
+    was denied after it was answered as      asks again                          is denied, once: nobody was told of
+    one that waits                                                               that decision yet
     failed, or was denied                    runs                                runs
 
 A caller that remembers its calls by ids, as a framework that is guarded, makes two equal calls of one run on purpose,
@@ -110,7 +110,7 @@ class EarlierCall(Struct, frozen=True):
 
     @property
     def waits(self) -> bool:
-        """Whether it has not run for want of a person's word, or has a word that nobody has been told of."""
+        """Whether it has not run because no person has decided, or because nobody has been told of the decision."""
         return self.asked is not None and self.intended is None and self.settled is None
 
     def is_before(self, moment: int) -> bool:
@@ -249,7 +249,7 @@ def question_identity(attempt: CallAttempt) -> bytes | None:
 
 def _has_arguments(earlier: EarlierCall, attempt: CallAttempt, tool: Tool) -> bool:
     """Whether a call that waits has the arguments of this one, and not only its effect key: it would run with its own,
-    and a person's word is good for those alone."""
+    and a person's approval covers those alone."""
     asked = None if earlier.asked is None else earlier.asked.arguments
     wanted = redact(tool.masked(attempt.arguments))
     return asked is None or canonical_json(redact(asked)) == canonical_json(wanted)

@@ -284,7 +284,7 @@ class Executor(ClosedOnExit):
         return msgspec.structs.replace(result, warnings=warnings + result.warnings) if warnings else result
 
     def _why_confirm_flows(self, attempt: CallAttempt, tool: Tool) -> str:
-        """Why a person must give their word now, for what was read from outside or is private; nothing if no policy
+        """Why a person must decide now, for what was read from outside or is private; nothing if no policy
         asks for it.
 
         Raises:
@@ -318,7 +318,7 @@ class Executor(ClosedOnExit):
             raise Denied(f"{tool.name!r} is not run: words that you were not shown must not go there") from None
 
     async def _follow_plan(self, attempt: CallAttempt, tool: Tool) -> Decision | None:
-        """Use up the step of the run's plan that the call is, if it is one: the word of whoever allowed the plan."""
+        """Use up the step of the run's plan that the call is, if it is one. Returns the decision on the plan."""
         recorder, plan = attempt.recorder, attempt.recorder.ledger.plan
         if plan is None or not plan.steps_left or (attempt.context.depth and not attempt.is_for_code):
             return None  # a call that a tool of the application makes is not the model's
@@ -533,7 +533,7 @@ class Executor(ClosedOnExit):
         await attempt.recorder.amend(attempt.name, result, "late")
 
     async def answer(self, run: str, request: str, *, allow: bool, by: str, reason: str = "") -> None:
-        """Give a person's word on a call that waits for it. Ask for the call again to have it run.
+        """Record a person's decision on a call that waits for it. Ask for the call again to have it run.
 
         Raises:
             UsageError: No such request waits in this run.
@@ -548,7 +548,7 @@ class Executor(ClosedOnExit):
             raise UsageError(f"no request {request!r} waits for an answer in run {run!r}: somebody was quicker")
 
     async def amend(self, run: str, result: ToolResult) -> None:
-        """Say what became of a call that was in doubt, on a person's word."""
+        """Say what became of a call that was in doubt, on a person's decision."""
         await (await self.runs.recorder(Context(run=run))).amend(result.name, result, "person")
 
     async def finish(self, run: str | None = None, reason: str = "done", *, keep: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""What is known of the calls of one run: settled, under way, left open by a dead process, confirmed.
+"""The calls of one run and their states: settled, running, left open by a dead process, confirmed.
 
 It is the journal's memory while a run is worked on. Each call id is settled once;
 asking again gives the same answer, whatever happened in between.
@@ -278,7 +278,7 @@ class CallLedger:
         return {*self._settled, *self._on_the_way, *self.open, *self.before}
 
     def unused_answer(self, request: ConfirmationRequested) -> ConfirmationAnswered | None:
-        """The person's word on it, if it was given and not yet used."""
+        """The person's decision on it, if it was given and not yet used."""
         answer = self.answers.get(request.request)
         return None if answer is None or answer.request in self._used or answer.binds != request.binds else answer
 
@@ -315,7 +315,7 @@ class CallLedger:
         return result
 
     def keep_result(self, result: ToolResult) -> None:
-        """Keep an answer as the answer. One that waits for a person's word is not yet one."""
+        """Keep an answer as the answer. One that waits for a person's decision is not yet one."""
         if result.outcome != "needs_confirmation":
             self._keep(result)
 

@@ -290,7 +290,7 @@ def cut_text(text: str, limit: int, id: str | None) -> tuple[str, str]:
 
 
 def cut_position(text: str, most: int) -> int:
-    """Where to cut: at a line end or a space if one is near, and never inside a character as readers see it."""
+    """The position to cut at: a line end or a space if one is near, and never inside a character as readers see it."""
     if most >= len(text):
         return len(text)
     at = most

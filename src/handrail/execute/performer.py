@@ -55,7 +55,7 @@ logger = logging.getLogger(__name__)
 _KILLABLE = ("process", "sandbox")
 """The isolations in which work is killed when its time is up; those that run it there keep the time."""
 _TOLERANCE = 0.1
-"""Seconds by which an answer may miss its timeout without a word."""
+"""Seconds by which an answer may miss its timeout unnoticed."""
 _WINDING_UP = 5.0
 """Seconds for what works by calls of other tools, once it is cancelled: each of those has to end first."""
 

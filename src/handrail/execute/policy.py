@@ -28,7 +28,7 @@ class Policy:
     concurrency: int = 8
     """Calls that run at once, over all tools."""
     max_depth: int = 6
-    """How deep tools may call tools."""
+    """How deeply tools may call tools."""
     confirm_side_effects: bool = True
     after_untrusted: AfterUntrusted = "origins"
     """What becomes of a side effect once the run has read a result of an untrusted tool: a person is asked where what
@@ -42,7 +42,7 @@ class Policy:
     """Read arguments leniently, for every tool; each repair leaves a warning."""
     retry: Retry | None = None
     deduplicator: Any = None
-    """For tools that have none of their own."""
+    """The deduplicator of tools that have none of their own."""
     max_left_running: int = 32
     """Timed-out calls that could not be stopped; past this many, calls that might join them are refused."""
     cancel_grace: float = 0.5
@@ -78,7 +78,7 @@ def is_untrusted_result(tool: Tool | None, result: ToolResult) -> bool:
 
 
 def why_confirm_after_untrusted(tool: Tool, ledger: CallLedger, after: AfterUntrusted) -> str:
-    """Why a person must give their word for this side effect now; nothing if the policy does not ask for it.
+    """Why a person must decide for this side effect now; nothing if the policy does not ask for it.
 
     Raises:
         Denied: The policy refuses it.

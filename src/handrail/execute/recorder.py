@@ -66,7 +66,7 @@ class RunRecorder:
 
     @property
     def listener(self) -> Emit:
-        """Who is told of what happens, besides the record."""
+        """Receives events, besides the record."""
         return self._emit
 
     def now(self) -> int:

@@ -48,7 +48,7 @@ _MAX_REFERENCES = 16
 
 
 class _AmbiguousText(Exception):
-    """There is no one reading of the text."""
+    """The text can be read in more than one way."""
 
 
 def repair_arguments(text: str) -> tuple[dict[str, Any], tuple[str, ...]] | None:

@@ -93,7 +93,7 @@ def _take_edited(begun: CallIntended, attempt: CallAttempt) -> None:
 
 
 def _still_good(begun: CallIntended, attempt: CallAttempt, tool: Tool) -> str | None:
-    """The word given for a call, if it is for exactly what would run now. It is the same call, so it is used once."""
+    """The decision on a call, if it is for exactly what would run now. It is the same call, so it is used once."""
     ledger = attempt.recorder.ledger
     asked, answer = ledger.requests.get(begun.grant or ""), ledger.answers.get(begun.grant or "")
     if asked is None or asked.asked is None or answer is None:

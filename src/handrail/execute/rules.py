@@ -1,4 +1,4 @@
-"""Standing rules: a person's word given in advance, in a file.
+"""Standing rules: what a person decided in advance, in a file.
 
     allow io:read_file
     allow io:write_file path=docs/**
@@ -103,7 +103,7 @@ class Rule(Struct, frozen=True):
         return (pattern_covers if self.decision == "allow" else pattern_reaches)(pattern, location)
 
     def _fits(self, value: Any, pattern: str) -> bool:
-        """Of a list, every item must fit to be allowed, and any item that fits is denied or asked about."""
+        """Whether a list fits: to allow it, every item must fit; to deny it or to ask about it, one item is enough."""
         if isinstance(value, list | tuple):
             fits = [self._fits(item, pattern) for item in value]
             return bool(fits) and all(fits) if self.decision == "allow" else any(fits)
@@ -183,7 +183,7 @@ def _normal_path(path: str) -> str:
 
 
 def _climbs(path: str) -> int:
-    """How many folders up a path begins."""
+    """The number of folders that a path goes up at its beginning."""
     steps = path.split("/")
     return next((count for count, step in enumerate(steps) if step != ".."), len(steps))
 

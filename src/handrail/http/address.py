@@ -25,7 +25,7 @@ class HttpAddress(NamedTuple):
 
     @property
     def authority(self) -> str:
-        """As the Host header has it."""
+        """The host and port as the Host header has them."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
@@ -57,7 +57,7 @@ _BREAKS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 def request_head(method: str, address: HttpAddress, headers: Mapping[str, str], *, whole_url: bool = False) -> bytes:
-    """All of it but for the length of the body and the empty line. `whole_url` is for a proxy.
+    """The head of a request, without the length of the body and the empty line. `whole_url` is for a proxy.
 
     Raises:
         ValueError: A header has a character that would end it.

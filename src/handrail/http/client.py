@@ -53,7 +53,7 @@ class HttpAnswer:
 
     @property
     def charset(self) -> str:
-        """As the answer says it, or nothing."""
+        """The charset that the answer names, or nothing."""
         found = _CHARSET.search(self.headers.get("content-type", ""))
         return "" if found is None else found[1]
 

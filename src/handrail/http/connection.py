@@ -23,7 +23,7 @@ _UNPACKED = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 
 
 class HttpNotConnected(OSError):
-    """Nothing was sent: there is no connection."""
+    """There is no connection, so nothing was sent."""
 
 
 class BadHttpAnswer(Exception):

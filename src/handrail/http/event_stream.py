@@ -42,7 +42,7 @@ class FramePipe:
             await self._room.wait()
 
     def push(self, frame: bytes) -> None:
-        """As `put`, of something so short that nobody need wait."""
+        """Adds, like `put`, something so short that nobody need wait."""
         self._frames.append(frame)
         self._size += len(frame)
         self._filled.set()
@@ -58,11 +58,11 @@ class FramePipe:
         return self._closed and not self._frames
 
     async def filled(self) -> None:
-        """Until there is something to take, or nothing more comes."""
+        """Waits until there is something to take, or nothing more comes."""
         await self._filled.wait()
 
     async def wait(self, seconds: float) -> None:
-        """Until there is something to take, or nothing more comes, or that long."""
+        """Waits until there is something to take, or nothing more comes, or the time is up."""
         if self._filled.is_set():
             return
         try:
@@ -83,7 +83,8 @@ class FramePipe:
 
 
 class FrameTape:
-    """One writer, any number of readers, each from the beginning: all that was written is kept, and nobody waits."""
+    """Keeps all frames of one writer for any number of readers, each of which reads from the beginning. Nobody
+    waits."""
 
     def __init__(self) -> None:
         self._frames: list[bytes] = []
@@ -115,7 +116,7 @@ class FrameTape:
 
     @property
     def data(self) -> bytes:
-        """All of it, in one piece."""
+        """All frames in one piece."""
         return b"".join(self._frames)
 
 

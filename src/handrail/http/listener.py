@@ -1,4 +1,4 @@
-"""A socket to serve on, or a word about why it cannot be had."""
+"""Opens a socket to serve on, or says why that is impossible."""
 
 from __future__ import annotations
 

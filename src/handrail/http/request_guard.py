@@ -1,4 +1,4 @@
-"""Who may speak to an HTTP server at all, before a word of the protocol is read.
+"""Guards an HTTP server: decides who may speak to it, before any of the protocol is read.
 
 Host and Origin keep web pages out: a page that got a name of its own to point at this
 machine sends that name. A token keeps other people out. Size and time keep those out
@@ -33,7 +33,7 @@ async def disconnected(receive: Receive) -> None:
 
 
 class ClientGone(Exception):
-    """Nobody waits for the answer any more."""
+    """The client went away, so nobody waits for the answer any more."""
 
 
 async def run_while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
@@ -64,7 +64,7 @@ RefusalOfLarge = Callable[[Scope], Awaitable[App | None]]
 
 
 class RefusalWriter(Protocol):
-    """How a server says no: in words, or in the form that its other answers have."""
+    """Writes a refusal: as text, or in the form of the server's other answers."""
 
     async def __call__(self, send: Send, status: int, why: str, *headers: tuple[bytes, bytes]) -> None: ...
 
@@ -72,7 +72,7 @@ class RefusalWriter(Protocol):
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _EVERYWHERE = ("", "0.0.0.0", "::", "[::]")
 _DIGITS = 18
-"""Of a length; a longer number is too large for anybody."""
+"""The most digits of a length; a longer number is too large for any server."""
 _CLOSE = (b"connection", b"close")
 _AGAIN = (b"retry-after", b"1")
 _Refusal = tuple[int, str, tuple[bytes, bytes] | None]
@@ -132,12 +132,12 @@ class AccessRequirements(Struct, frozen=True, kw_only=True):
 
 
 def bracket_ipv6(host: str) -> str:
-    """As it stands in an address."""
+    """The host as it stands in a URL."""
     return f"[{host}]" if ":" in host and not host.startswith("[") else host
 
 
 def _in_a_header(host: str) -> str:
-    """As a client names it: an address of version 6 in brackets."""
+    """The host as a client names it: an IPv6 address stands in brackets."""
     try:
         return bracket_ipv6(str(ipaddress.ip_address(host)))
     except ValueError:
@@ -152,7 +152,7 @@ def _named(authority: str, names: frozenset[str]) -> bool:
 
 
 class AccessKeys:
-    """Who holds which token. Every one is compared in full, so that time tells nothing."""
+    """Knows the holder of each token. It compares every token in full, so that the time it takes tells nothing."""
 
     def __init__(self, tokens: str | Mapping[str, str] | None) -> None:
         given = {"token": tokens} if isinstance(tokens, str) else dict(tokens or {})
@@ -165,7 +165,7 @@ class AccessKeys:
         return bool(self._tokens)
 
     def holder(self, header: str | None) -> str | None:
-        """Whose token is in an Authorization header, or None."""
+        """The holder of the token in an Authorization header, or None."""
         scheme, _, token = (header or "").partition(" ")
         if scheme.lower() != "bearer":
             return None
@@ -244,7 +244,7 @@ class BodyLimitMiddleware:
             if place is not None:
                 place.leave()
         if isinstance(found, bytes):
-            return await self._app(scope, _again(found, receive), send)
+            return await self._app(scope, _replayed(found, receive), send)
         if isinstance(found, tuple):
             return await self._turn_away(receive, send, *found)
         if found is not None:
@@ -283,7 +283,7 @@ class BodyLimitMiddleware:
         await refuse_unread_request(receive, send, status, why, *(() if more is None else (more,)), refuse=self._refuse)
 
 
-def _again(body: bytes, receive: Receive) -> Receive:
+def _replayed(body: bytes, receive: Receive) -> Receive:
     """The body as one message, and then what comes."""
     left: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -333,7 +333,7 @@ async def refuse_unread_request(
 
 
 def as_websocket_denial(send: Send) -> Send:
-    """For an answer to a wish for a WebSocket: before it is opened it is a request like others."""
+    """Sends the answer to a request for a WebSocket: before the socket is opened, it is a request like others."""
 
     async def sent(message: Message) -> None:
         await send({**message, "type": f"websocket.{message['type']}"})

@@ -13,7 +13,7 @@ from typing import Any
 import h11
 
 _END = re.compile(rb"\n\r?\n")
-"""Where h11 takes a head to end."""
+"""The pattern of the end of a head, as h11 reads it."""
 _BARE_LINE_FEED = re.compile(rb"(?<!\r)\n")
 _FOLDED = re.compile(rb"\n[ \t]")
 _NAMES = re.compile(rb"^([^:\r\n]+):", re.MULTILINE)
@@ -47,7 +47,7 @@ class StrictConnection(h11.Connection):
     _in_chunks = False
 
     def next_event(self) -> Any:
-        """As h11's.
+        """Returns h11's next event.
 
         Raises:
             h11.RemoteProtocolError: The request is malformed or ambiguous.

@@ -93,7 +93,8 @@ class UvicornServer(uvicorn.Server):
                     await self._stop.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """As uvicorn's, without a tenth of a second for nothing; and whoever does not let go is left."""
+        """Shuts down as uvicorn does, without its tenth of a second of waiting, and without waiting for clients that do
+        not let go."""
         for server in (*self.servers, *(sockets or ())):
             server.close()
         open = self.server_state.connections

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from handrail.core.lazy_names import export_lazily
 
 if TYPE_CHECKING:
-    from handrail.journal.answering import answer as answer, settle as settle
     from handrail.journal.auditing import (
         AuditReport as AuditReport,
         Receipt as Receipt,
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from handrail.journal.in_memory import InMemoryJournal as InMemoryJournal
     from handrail.journal.journal import JournalTiming as JournalTiming, SqliteJournal as SqliteJournal
     from handrail.journal.keys import Signer as Signer, Verifier as Verifier
+    from handrail.journal.person_answers import answer as answer, settle as settle
     from handrail.journal.postgres_journal import PostgresJournal as PostgresJournal
     from handrail.journal.reader import JournalReader as JournalReader, erase as erase
     from handrail.journal.telemetry import EventRing as EventRing, Telemetry as Telemetry
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 export_lazily(
     __name__,
     {
-        "handrail.journal.answering": "answer settle",
+        "handrail.journal.person_answers": "answer settle",
         "handrail.journal.auditing": "AuditReport Receipt audit export_run prove",
         "handrail.journal.in_memory": "InMemoryJournal",
         "handrail.journal.journal": "JournalTiming SqliteJournal",

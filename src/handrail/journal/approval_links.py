@@ -48,7 +48,7 @@ class ApprovalLinks:
 
     @classmethod
     def beside(cls, journal: Path) -> ApprovalLinks:
-        """With the key that lies beside a journal; it is made if there is none.
+        """Links signed with the key beside a journal, which is made if there is none.
 
         Raises:
             JournalError: The key cannot be used as it is, or cannot be made.

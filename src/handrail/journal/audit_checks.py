@@ -134,7 +134,8 @@ class AuditWalk:
             self.violations.append(ProofProblem(entry.seq, violation))
 
     def _link(self, seq: int, said: LeafPosition) -> None:
-        """Of two entries that do not fit, the first is bad if the one after them vouches for the second."""
+        """Checks the link of two entries. If they do not fit, the first is bad if the one after them vouches for the
+        second."""
         # Where entries are missing, what follows says so itself by its number, and cannot be linked.
         linked = not self._heads or said.prev in self._heads or said.seq > seq
         if self._unlinked is not None:
@@ -207,7 +208,8 @@ def body_problem(entry: JournalRow, said: LeafPosition) -> str | None:
 
 
 def _first_difference(tree: Frontier, signed: Checkpoint, frontier: bytes | None) -> int:
-    """Where the first subtree begins that is not as signed. A frontier says it only if it has the signed root."""
+    """The position of the first subtree that is not as it was signed. A frontier tells it only if it has the signed
+    root."""
     try:
         if frontier is None or Frontier.load(signed.size, frontier).root() != signed.root:
             return 0

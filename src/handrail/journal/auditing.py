@@ -25,12 +25,12 @@ from handrail.core.ids import run_and_above
 from handrail.journal.audit_checks import AuditWalk, ProofProblem
 from handrail.journal.bundle import BundleEntry, write_bundle
 from handrail.journal.entry import body_digest, leaf_position
+from handrail.journal.entry_proofs import EntryProofs
 from handrail.journal.in_memory import InMemoryJournal
 from handrail.journal.keys import Signer, Verifier
 from handrail.journal.merkle import leaf_hash
 from handrail.journal.note import open_note, sign
 from handrail.journal.places import JournalPlace
-from handrail.journal.proven import ProvenTree
 from handrail.journal.reader import JournalReader, JournalRow
 from handrail.journal.verifier import BELOW, included, run_extension
 
@@ -122,14 +122,14 @@ class Receipt(Struct, frozen=True, kw_only=True):
     call_id: str
     index: int
     size: int
-    """Of the journal that the checkpoint signs."""
+    """The size of the journal that the checkpoint signs."""
     leaf: str
     proof: tuple[str, ...]
     checkpoint: str
     verifier_key: str
     salt: str | None = None
     body: str | None = None
-    """As JSON text; None once erased."""
+    """The body as JSON text; None once it was erased."""
 
     def to_json(self) -> str:
         return msgspec.json.format(msgspec.json.encode(self)).decode()
@@ -168,14 +168,14 @@ class Receipt(Struct, frozen=True, kw_only=True):
 
 
 def prove(path: AnyJournal, call_id: str, *, run: str | None = None, signer: Signer | None = None) -> Receipt:
-    """The receipt for the answer to a call, which is a person's word if there is one; else for its intent.
+    """The receipt for the answer to a call, which is a person's decision if there is one; else for its intent.
 
     Raises:
         JournalError: No such call is recorded.
         BrokenProof: The journal was changed.
     """
     with _opened(path) as reader:
-        tree = ProvenTree(reader, Verifier.parse(reader.verifier_key))
+        tree = EntryProofs(reader, Verifier.parse(reader.verifier_key))
         found = [each for each in reader.entries_of_call(call_id, run) if each.type.startswith("call.")]
         answers = [entry for entry in found if _is_answer(entry)]
         if not found:
@@ -202,7 +202,7 @@ def prove(path: AnyJournal, call_id: str, *, run: str | None = None, signer: Sig
 
 
 def _is_answer(entry: JournalRow) -> bool:
-    """Whether it answers a call, at first or by a person's word; what ended late stands only beside the answer."""
+    """Whether it answers a call, at first or by a person's decision; what ended late stands only beside the answer."""
     if entry.type == "call.amended":
         event = entry.event
         return isinstance(event, CallAmended) and event.why == "person"
@@ -221,7 +221,7 @@ def export_run(path: AnyJournal, run: str, folder: str | Path, *, signer: Signer
     """
     with _opened(path) as reader:
         signer = signer or reader.signer()
-        tree = ProvenTree(reader, Verifier.parse(reader.verifier_key))
+        tree = EntryProofs(reader, Verifier.parse(reader.verifier_key))
         names = [each for each in reader.runs_named(run) if run in run_and_above(each)]
         if run not in names:
             raise JournalError(f"the journal {str(reader.path)!r} has no run {run!r}")

@@ -33,7 +33,7 @@ from handrail.journal.places import JournalPlace
 from handrail.state.sqlite_retry import primary_code, retry_while_busy
 
 FORMAT = 1
-"""Of the tables. The leaves carry a version of their own."""
+"""The version of the tables. The leaves carry a version of their own."""
 
 _TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -79,7 +79,8 @@ _LIKE = {
 
 
 class JournalBusy(Exception):
-    """Another process is writing. Nothing was written, and trying again is right: it never leaves this package."""
+    """Another process is writing. Nothing was written, and the caller should try again; it never leaves this
+    package."""
 
 
 def connect(
@@ -211,7 +212,7 @@ def explain_failure(path: JournalPlace, error: sqlite3.Error | OSError | Unicode
 
 
 def key_file(path: Path) -> Path:
-    """Where the key of a journal is, unless its signer comes from elsewhere."""
+    """The file of a journal's key, unless its signer comes from elsewhere."""
     return path.with_suffix(".key")
 
 

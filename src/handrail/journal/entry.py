@@ -73,7 +73,7 @@ class EntryDraft(Struct, frozen=True, gc=False):
 
 
 class LeafPosition(Struct, frozen=True, gc=False):
-    """Where a leaf says it stands."""
+    """The position that a leaf names as its own."""
 
     v: int
     seq: int
@@ -133,13 +133,9 @@ def seal_entry(draft: EntryDraft, seq: int, n: int, prev: str) -> bytes:
         return _sorted.encode(escape.escape(head))
 
 
-def body_data(value: Any) -> bytes:
-    """A body as JSON, with secrets masked and what JSON cannot say escaped."""
-    return _bodies(value)[0]
-
-
 def _bodies(value: Any) -> tuple[bytes, bytes | None]:
-    """A body as it is recorded; and as it is, if the mask changed it."""
+    """A body as JSON as it is recorded, with secrets masked and what JSON cannot say escaped; and without the mask, if
+    the mask changed it."""
     try:
         data = encoded_body(value)
         if data is not None and _is_harmless(data.decode()):
@@ -158,7 +154,7 @@ def body_digest(salt: bytes, data: bytes) -> str:
 
 
 def leaf_position(leaf: bytes) -> LeafPosition:
-    """Where a leaf says it stands, without the rest of it.
+    """Reads the position of a leaf, without the rest of it.
 
     Raises:
         JournalError: It is not a leaf, or one of a later version.

@@ -1,4 +1,4 @@
-"""The journal of a program that keeps no file: the same entries, tree and proofs, made when somebody asks for them.
+"""The journal of a program that keeps no file: the same entries, tree and proofs, made when they are asked for.
 
 To append is to keep the event. What a journal on disk does for each entry (mask secrets, draw
 a salt, hash, chain, sign) is done once, for all entries so far, when a proof is asked for; the
@@ -57,7 +57,7 @@ class InMemoryJournal:
         """Keep an event. It never has to wait."""
         if self._closed:
             raise JournalError("the journal is closed; make another to append")
-        self._events.append(_kept(event))
+        self._events.append(_kept_event(event))
         return True
 
     async def history(self, run: str) -> list[Recorded]:
@@ -101,7 +101,7 @@ class InMemoryJournal:
             return self._signer, self._drafts[:]
 
 
-def _kept(event: Recorded) -> _KeptEvent:
+def _kept_event(event: Recorded) -> _KeptEvent:
     name = event.body
     if name is None:
         return event, None

@@ -36,7 +36,7 @@ from msgspec.structs import replace
 from handrail.core.errors import JournalError, LeaseHeld, LeaseLost, describe_exception
 from handrail.core.events import CallIntended, ConfirmationAnswered, ConfirmationRequested, Recorded
 from handrail.core.ports import Clock, EffectMark, Lease, SystemClock
-from handrail.journal import put_off, reader
+from handrail.journal import deferred_entries, reader
 from handrail.journal.database import JournalBusy
 from handrail.journal.entry import (
     SALT_SIZE,
@@ -73,16 +73,16 @@ _T = TypeVar("_T")
 
 
 class JournalTiming(Struct, frozen=True, kw_only=True):
-    """How long the journal waits, in seconds."""
+    """The times that the journal waits, in seconds."""
 
     unsigned: float = 1.0
-    """For which an entry may stand without a signature over it."""
+    """The time that an entry may stand without a signature over it."""
     stall: float = 0.002
-    """For which commits may hold the event loop at a stretch; with 0 they all go through the thread."""
+    """The time that commits may hold the event loop at a stretch; with 0 they all go through the thread."""
     patience: float = 10.0
-    """For another process that is writing."""
+    """The time to wait for another process that is writing."""
     answers: float = 0.2
-    """Between two looks for an answer that another process may have given to a question."""
+    """The time between two looks for an answer that another process may have given to a question."""
 
 
 class _QueuedEntry(Struct, frozen=True, eq=False):
@@ -146,7 +146,7 @@ class BatchedJournal:
         self._unsigned_because: JournalError | None = None
         self._thread = threading.Thread(target=self._work, name=f"journal {self.path.name}", daemon=True)
         self._thread.start()
-        put_off.register(self.path, self)
+        deferred_entries.register(self.path, self)
 
     async def __aenter__(self) -> Self:
         return self
@@ -170,7 +170,7 @@ class BatchedJournal:
         return self._writer.known_answer(entry.run, event.request) or event
 
     async def last_effect(self, identity: bytes) -> EffectMark | None:
-        """Where a side effect was last noted, by whatever process.
+        """The place where a side effect was last noted, by whatever process.
 
         Raises:
             JournalError: The journal cannot be read.
@@ -354,7 +354,7 @@ class BatchedJournal:
         raise NotImplementedError
 
     async def find_holder(self, run: str) -> LeaseHeld | None:
-        """Who works on a run, as the error of whoever would take its lease."""
+        """The error that names who works on a run, for a caller that wants its lease."""
         try:
             (await self.lease(run)).release()
         except LeaseHeld as held:
@@ -362,7 +362,7 @@ class BatchedJournal:
         return None
 
     def _write_owed_of(self, run: str) -> None:
-        """Whoever takes the run up next must find what was put off."""
+        """Writes what was put off for a run, so that whoever resumes it finds it."""
         column = column_for_id(run)
         if not any(entry.run == column for entry in list(self._owed)):
             return
@@ -402,7 +402,7 @@ class BatchedJournal:
     def close(self) -> None:
         """The same for who has no event loop: it blocks until the end is signed."""
         self._closing = True
-        put_off.unregister(self.path, self)
+        deferred_entries.unregister(self.path, self)
         self._signals.put(None)
         self._thread.join()
         failure, self._unsigned_because = self._unsigned_because, None
@@ -430,7 +430,7 @@ class BatchedJournal:
         return [self._owed.popleft() for _ in range(len(self._owed))]
 
     def _commit_here(self, loop: asyncio.AbstractEventLoop) -> None:
-        """In the event loop: commit what waits if that is quick, else leave it to the thread."""
+        """Commits in the event loop what waits if that is quick, else leaves it to the thread."""
         self._committing.discard(loop)
         if not self._waiting and not self._owed:
             return
@@ -452,7 +452,7 @@ class BatchedJournal:
             loop.call_later(_PAUSE, self._commit_here, loop)
 
     def _commit(self, here: asyncio.AbstractEventLoop | None = None) -> None:
-        """With the lock held: write all that waits and answer for it.
+        """Writes all that waits, and answers for it; the lock must be held.
 
         Raises:
             JournalBusy: Another process is in the way; everything waits as before.
@@ -510,7 +510,7 @@ class BatchedJournal:
             self._signals.put(None)
 
     def _next_due(self, now: float) -> float:
-        """When there will be something to do that nobody waits for, after an entry was written now."""
+        """The time of the next work that nobody waits for, after an entry was written now."""
         writer = self._writer
         if writer.unsigned >= self._checkpoint_every or writer.pages >= _MOST_PAGES:
             return now
@@ -549,7 +549,7 @@ class BatchedJournal:
         _resolve_waiting([each.future for each in batch if each.future is not None], error, None)
 
     def _rest(self) -> None:
-        """Until there is something to do."""
+        """Waits until there is something to do."""
         if self._waiting or self._closing:
             return
         left = None

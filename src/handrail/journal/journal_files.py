@@ -2,7 +2,7 @@
 
 SQLite goes on writing into files that were removed or replaced, and makes a new database
 where there is none. Either way a record would be lost in silence, and its effects could
-be repeated. So a journal that was begun is never begun anew without being told to.
+be repeated. So a journal that was begun is never begun again without an order to do so.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from handrail.core.errors import JournalError
 
 _WAL_HEADER = b"\x02\x02"
-"""At offset 18 of a database whose entries may stand in the log beside it."""
+"""The bytes at offset 18 of a database whose entries may stand in the write-ahead log."""
 _MOMENT = 0.5
 """Seconds in which a process that is making a journal has made its log too."""
 

@@ -62,7 +62,7 @@ class RunLeases:
 
     @classmethod
     def of(cls, journal: Path) -> RunLeases:
-        """Those of the journal at this path: the same ones for all who opened it in this process."""
+        """The leases of the journal at this path: the same object for all who opened it in this process."""
         folder = os.path.realpath(journal) + ".leases"
         with _registering:
             known = _in_process.get(folder)
@@ -105,14 +105,14 @@ class RunLeases:
                 lease.file.unlock(lease.byte)
 
     def leave_to_parent(self) -> None:
-        """In a forked child: the leases are those of the parent."""
+        """Forgets the leases in a forked child: they are the parent's."""
         self._lock = threading.Lock()
         for file in {*self._files.values(), *(lease.file for lease in self._held.values())}:
             file.close()
         self._files, self._held = {}, {}
 
     def _file(self, name: str) -> LockFile:
-        """A file of the folder. One that was removed is made anew, since others will lock the one that is there."""
+        """A file of the folder. One that was removed is made again, since others will lock the one that is there."""
         path = f"{self._folder}/{name}"
         file = self._files.get(name)
         if file is None or not file.is_at(path):
@@ -170,7 +170,7 @@ class LockFile:
         fcntl.fcntl(self._fd, _LOCK_OF_FILE, _flock(fcntl.F_UNLCK, byte))
 
     def holder(self, byte: int) -> str:
-        """Whoever has a byte, in words."""
+        """The holder of a byte, in words."""
         if _LOCK_OF_FILE is None:
             return "another process"
         found = fcntl.fcntl(self._fd, fcntl.F_GETLK, _flock(fcntl.F_WRLCK, byte + 1))

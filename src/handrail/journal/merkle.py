@@ -7,7 +7,7 @@ bytes of an entry. It stores nothing and knows nothing of journals or signatures
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 
 SIZE = 32
 EMPTY = hashlib.sha256().digest()
@@ -15,7 +15,7 @@ EMPTY = hashlib.sha256().digest()
 
 
 _LEAF = hashlib.sha256(b"\x00")
-"""To copy it is quicker than to begin anew, and the journal does it for every entry."""
+"""Copying it is quicker than making a new one, and the journal does it for every entry."""
 
 
 def leaf_hash(data: bytes) -> bytes:
@@ -125,29 +125,6 @@ def root(leaves: Iterable[bytes]) -> bytes:
     for leaf in leaves:
         frontier.append(leaf)
     return frontier.root()
-
-
-def inclusion_proofs(leaves: Sequence[bytes], indexes: Iterable[int], size: int) -> list[list[bytes]]:
-    """For each index a proof that its leaf is in the tree of the first `size` leaves; `verifier.included` checks one.
-
-    The tree is hashed once, so many proofs cost little more than one.
-    """
-    if not 0 <= size <= len(leaves):
-        raise ValueError(f"a tree of {size} leaves cannot be made of {len(leaves)}")
-    levels = _levels(leaves[:size])
-
-    def node(level: int, start: int) -> bytes:
-        return levels[level][start >> level]
-
-    return [inclusion_path(node, index, size) for index in indexes]
-
-
-def _levels(leaves: Sequence[bytes]) -> list[list[bytes]]:
-    """The whole subtrees: of 1 leaf, of 2, of 4 and so on."""
-    levels = [list(leaves)]
-    while len(below := levels[-1]) > 1:
-        levels.append([node_hash(below[at], below[at + 1]) for at in range(0, len(below) - 1, 2)])
-    return levels
 
 
 Node = Callable[[int, int], bytes]

@@ -101,7 +101,7 @@ class PostgresJournal(BatchedJournal):
 
     @property
     def database(self) -> StateDatabase:
-        """Where it is."""
+        """The database of the journal."""
         return self._database
 
     async def lease(self, run: str) -> StateLease:

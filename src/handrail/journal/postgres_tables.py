@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 APPEND_LOCK = 7_276_548_022
 """The advisory lock of whoever appends, and of whoever takes a lease: in one database they come one after the other."""
 NOTES_LOCK = 7_276_548_023
-"""That of whoever notes whose entries are whose. Nobody who appends waits for it."""
+"""The lock of whoever notes whose entries are whose. Appends do not wait for it."""
 ORIGIN = "handrail/state"
 
 _TABLES = """

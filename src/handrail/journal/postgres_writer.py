@@ -8,9 +8,7 @@ others in and tries again; after a few times it keeps the lock while it does so.
 
 from __future__ import annotations
 
-import logging
 import sqlite3
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -40,10 +38,8 @@ from handrail.state.connections import connect
 from handrail.state.schema import migrate
 from handrail.state.url import StateUrl
 
-logger = logging.getLogger(__name__)
-
 _OPTIMISTIC = 3
-"""How often a commit is tried without keeping the lock while the entries of others are taken in."""
+"""The number of commits that are tried without the lock while the entries of others are taken in."""
 _APPEND = (
     "SELECT append_entries(%b, %b, %b::text[], %b::bigint[], %b::bigint[], %b::text[], %b::bigint[], %b::text[],"
     " %b::text[], %b::bigint[], %b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[], %b::bigint[], %b::bytea[],"
@@ -67,7 +63,6 @@ class PostgresWriter(JournalWriter):
         self._tables = tables
         self._leases = leases
         self._patience = patience
-        self._closed = threading.Event()
         self._begun: tuple[int, bytes] | None = None
         """Where the first entry of a commit under way may stand already, and its hash."""
 
@@ -103,7 +98,7 @@ class PostgresWriter(JournalWriter):
         """Write these entries, all or none, but for those that came too late, as in a file. With `durable` the server
         has them on its disk.
 
-        Where the connection is lost it is made anew, for as long as others are waited for, and what the server may
+        Where the connection is lost it is made again, for as long as others are waited for, and what the server may
         have kept is looked for before anything is written again.
 
         Raises:
@@ -126,7 +121,7 @@ class PostgresWriter(JournalWriter):
                 continue
             except StateLost:
                 tries += 1
-                if time.monotonic() >= end or self._closed.is_set():
+                if time.monotonic() >= end:
                     raise
                 time.sleep(longest_wait(tries, 0.02, 0.5))
                 continue
@@ -134,7 +129,7 @@ class PostgresWriter(JournalWriter):
             return
 
     def _fenced(self, drafts: Sequence[EntryDraft]) -> Sequence[EntryDraft]:
-        """Those that may still be written here. An answer of a person may come from anywhere."""
+        """The entries that may still be written here. An answer of a person may come from anywhere."""
         lost = self._leases.lost()
         self.refused = frozenset(each.run for each in drafts if not each.request) & lost
         return [each for each in drafts if each.request or each.run not in lost] if self.refused else drafts
@@ -231,7 +226,7 @@ class PostgresWriter(JournalWriter):
         return super().last_effect(identity)
 
     def _mend(self) -> None:
-        """Connect anew, if the connection was found lost."""
+        """Connect again, if the connection was found lost."""
         if self._tables.connection.closed or self._tables.connection.broken:
             self._reconnect()
 
@@ -250,16 +245,12 @@ class PostgresWriter(JournalWriter):
         """PostgreSQL does that by itself."""
         self.pages = 0
 
-    def stop_waiting(self) -> None:
-        """Wait for a lost server no more: the process ends."""
-        self._closed.set()
-
     def close(self) -> None:
         self._tables.close()
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """With the lock of the log."""
+        """Opens a transaction that holds the lock of the log."""
         connection = self._tables.connection
         with self._tables.explained(committing=True), connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (APPEND_LOCK,))

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from handrail.core.errors import BrokenProof, JournalError, LeaseLost, UsageError
 from handrail.core.events import ConfirmationAnswered, ConfirmationRequested, Recorded
-from handrail.journal import put_off
+from handrail.journal import deferred_entries
 from handrail.journal.batches import Batches, end_of_batches
 from handrail.journal.body_encryption import BodyEncryption
 from handrail.journal.database import connect_existing, explain_failure, has_exact, own_signer, read_meta
@@ -99,7 +99,7 @@ class JournalReader:
 
     def __init__(self, path: str | JournalPlace, *, still: bool = False) -> None:
         self.path: JournalPlace = path if isinstance(path, StateUrl) else Path(path)
-        put_off.write_put_off(self.path)
+        deferred_entries.write_put_off(self.path)
         self._connection = _connect(self.path)
         self._signer: Signer | None = None
         self._known_batches: Batches | None = None
@@ -594,7 +594,7 @@ _NOTE_ERASURE = """
 INSERT INTO meta VALUES ('erasures', '1')
 ON CONFLICT (key) DO UPDATE SET value = CAST(CAST(meta.value AS INTEGER) + 1 AS TEXT)
 """
-"""Whoever remembers what was said in a run looks whether this has changed."""
+"""Changes with every erasure, for those who remember what was said in a run."""
 
 
 def _erase(connection: sqlite3.Connection, path: Path, condition: str, values: list[Any], thorough: bool) -> int:

@@ -1,4 +1,4 @@
-"""The open journals of this process, by path: who asks for one that is open uses it too, and the last closes it."""
+"""The open journals of this process by path: whoever opens the same one shares it, and the last user closes it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from handrail.core.tasks import run_to_completion
 from handrail.journal.journal import SqliteJournal
 
 _journals: SharedUses[Future[SqliteJournal]] = SharedUses()
-"""Each is open, or being opened by the first who asked for it."""
+"""The journals that are open, or being opened by the first who asked for them."""
 
 
 @asynccontextmanager
@@ -83,7 +83,7 @@ class _JournalUse:
 
 
 def _is_usable(opened: Future[SqliteJournal]) -> bool:
-    """Whether another may join. A journal that failed takes no more entries, but opened anew it may."""
+    """Whether another may join. A journal that failed takes no more entries, but opened again it may."""
     if not opened.done():
         return True
     return opened.exception() is None and not opened.result().has_failed

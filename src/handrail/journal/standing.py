@@ -1,4 +1,4 @@
-"""Whether anything in a run is still open: what nobody may erase yet, because somebody waits for it or may need it."""
+"""Whether anything in a run is still open, so that it must not be erased: somebody waits for it or may need it."""
 
 from __future__ import annotations
 

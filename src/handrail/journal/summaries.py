@@ -23,13 +23,13 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     in_doubt: int
     """Answered calls of which nobody knows yet whether they took effect."""
     open: int
-    """Calls that began and have no answer, nor a person's word: at work now, or cut off."""
+    """Calls that began and have no answer, nor a person's decision: at work now, or cut off."""
     finished: str | None
     """Why the run ended; None if it goes on or was cut off."""
 
 
 class CallRecord(Struct, frozen=True, kw_only=True):
-    """All that is known of one call."""
+    """Everything that is known of one call."""
 
     run: str
     call_id: str
@@ -85,7 +85,7 @@ class RunTally:
                 self.open.add(call)
             case "call.settled":
                 self._settle(call, _read(leaf).outcome)
-            case "call.amended" if call in self.open:  # it was cut off: a person's word is its answer
+            case "call.amended" if call in self.open:  # it was cut off: a person's decision is its answer
                 self._settle(call, _read(leaf).outcome)
             case "call.amended":
                 self.doubtful.discard(call)

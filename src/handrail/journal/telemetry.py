@@ -12,7 +12,7 @@ from handrail.core.errors import Outcome
 from handrail.core.events import CallIntended, CallSettled, Event, Recorded, ReplyFailed, ReplyGiven, ToolsOffered
 
 RING = 10_000
-"""How many events count as recent."""
+"""The number of events that count as recent."""
 
 
 class ToolTelemetry(Struct, frozen=True, kw_only=True):
@@ -39,7 +39,7 @@ class ModelTelemetry(Struct, frozen=True, kw_only=True):
     model: str
     replies: int
     failed: dict[str, int]
-    """Attempts that came to nothing, by the code of their error."""
+    """Attempts that failed, by the code of their error."""
 
 
 class Telemetry:
@@ -83,7 +83,7 @@ class Telemetry:
         return self._tools.get(name, _ToolCounts(0)).summary(name)
 
     def models(self) -> list[ModelTelemetry]:
-        """One line for each model, by name. A reply goes by the name that its service gave."""
+        """One line for each model, by name. A reply counts for the name that its service gave."""
         return [
             ModelTelemetry(
                 model=model,

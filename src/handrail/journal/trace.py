@@ -47,12 +47,13 @@ class TraceSpan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     depth: int = 0
     """What it is inside of: a turn has 0, its calls 1, calls of those 2."""
     state: str = ""
-    """How a reply or a call ended; of a wait, what was answered and by whom; of a retry, the error. Empty: not over."""
+    """The end of a reply or call; for a wait the answer and who gave it; for a retry the error. Empty: it is not
+    over."""
     call_id: str = ""
     tokens: tuple[int, int] | None = None
-    """In and out, of a reply."""
+    """The tokens of a reply, in and out."""
     cached: int = 0
-    """Of the tokens in, those that were read from the cache."""
+    """The input tokens that were read from the cache."""
     cost: float | None = None
 
 
@@ -68,16 +69,16 @@ class TraceTotals(Struct, frozen=True, kw_only=True, omit_defaults=True):
     output_tokens: int = 0
     cached_tokens: int = 0
     cost: float | None = None
-    """In dollars, of the replies whose cost is known; None if of none."""
+    """The cost in dollars of the replies whose cost is known; None if none is known."""
 
 
 class RunTrace(Struct, frozen=True, kw_only=True, omit_defaults=True):
     run: str
     started: int
     ms: int
-    """From its first entry to its last one."""
+    """The time from the first entry to the last one."""
     spans: tuple[TraceSpan, ...]
-    """By when they began."""
+    """The spans in the order in which they began."""
     totals: TraceTotals
     more: bool = False
     """Whether it has more spans than these."""

@@ -94,7 +94,7 @@ class BundleReport(NamedTuple):
     entries: int
     erased: int
     size: int
-    """Of the whole journal, when the checkpoint was signed."""
+    """The size of the whole journal when the checkpoint was signed."""
     key: str
     key_given: bool
     """Whether the reader brought the key. A key out of the bundle proves little: its maker may have made both."""

@@ -14,7 +14,8 @@ from handrail.journal.places import JournalPlace
 from handrail.journal.reader import JournalReader, JournalRow
 
 Shown = Literal["whole", "masked", "hidden", "erased", "changed"]
-"""How much of the arguments can be shown: `masked` hides only fields that are declared as secret, `hidden` more."""
+"""The part of the arguments that can be shown: `masked` hides only fields that are declared as secret, `hidden`
+more."""
 
 
 class WaitingQuestion(Struct, frozen=True):
@@ -38,7 +39,7 @@ class WaitingQuestion(Struct, frozen=True):
 
     @property
     def shown(self) -> Shown:
-        """How far what the record shows is what will run. The grant is bound to a hash of the real arguments."""
+        """How far the record shows what will run. The approval is bound to a hash of the real arguments."""
         body, asked = self.asked.asked, self.asked
         if body is None:
             return "erased"

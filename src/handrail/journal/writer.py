@@ -48,7 +48,7 @@ ON CONFLICT (run) DO UPDATE SET last = excluded.last, n = excluded.n
 """
 
 Row = tuple[int, str, int, str | None, str, int, bytes, bytes, bytes | None, bytes | None]
-"""As in the table: seq, run, n, call, type, at, leaf, hash, salt, data."""
+"""A row of the table: seq, run, n, call, type, at, leaf, hash, salt, data."""
 Exact = tuple[int, bytes]
 """An encrypted body: seq, data."""
 Effect = tuple[bytes, int]
@@ -209,7 +209,7 @@ class JournalWriter:
         return self.answer(run, request)
 
     def version_of(self, run: str) -> tuple[int, int]:
-        """How many entries a run has, which is named as its column has it, and how often bodies were erased.
+        """The number of entries of a run, given as its column has it, and how often bodies were erased.
 
         Raises:
             JournalError: The journal cannot be read, or the entries of another process are not in order.
@@ -341,7 +341,7 @@ class JournalWriter:
             self._connection.executemany(_INSERT_EFFECT, rows.effects)
 
     def last_effect(self, identity: bytes) -> tuple[int, bytes] | None:
-        """Where a side effect was last noted, and the leaf of that entry.
+        """The place where a side effect was last noted, and the leaf of that entry.
 
         Raises:
             JournalError: The journal cannot be read.

@@ -20,7 +20,7 @@ _WORKER = Path(__file__).with_name("document_worker.py")
 
 
 class ReadLimits(NamedTuple):
-    """How much of a document is read before it is refused."""
+    """The limits beyond which a document is refused."""
 
     pages: int = 2000
     characters: int = 5_000_000

@@ -24,12 +24,12 @@ class StdioEndpoint(Struct, frozen=True, kw_only=True):
     command: str
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
-    """Beside the few variables that every program needs. Nothing else is passed on."""
+    """Variables besides the few that every program needs. Nothing else is passed on."""
     cwd: str | None = None
 
     @property
     def approval(self) -> str:
-        """What a person's word is good for: exactly this program, with these arguments and names of variables."""
+        """What a person's approval covers: exactly this program, with these arguments and names of variables."""
         asked = {"command": self.command, "args": list(self.args), "env": sorted(self.env), "cwd": self.cwd}
         return digest(asked)
 
@@ -38,7 +38,7 @@ class OAuth(Struct, frozen=True, kw_only=True):
     """How to sign in to a server that wants it."""
 
     client_id: str | None = None
-    """None registers a client with the service, or names `metadata_url`."""
+    """The id of the client; None registers a client with the service, or names `metadata_url`."""
     client_secret: str | None = None
     metadata_url: str | None = None
     scopes: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class OAuth(Struct, frozen=True, kw_only=True):
     issuer: str | None = None
     """The authorization server that knows `client_id`. None: the first one that it was used with, and no other."""
     redirect_port: int = 0
-    """Where this machine waits for the browser; 0 takes a free port."""
+    """The port on which this machine waits for the browser; 0 takes a free one."""
 
 
 class HttpEndpoint(Struct, frozen=True, kw_only=True):
@@ -63,7 +63,7 @@ Endpoint = StdioEndpoint | HttpEndpoint
 
 
 class McpBounds(Struct, frozen=True, kw_only=True):
-    """How much a server may ask of the host. One that asks for more is refused, not served slowly."""
+    """The most that a server may ask of the host. One that asks for more is refused, not served slowly."""
 
     start: float = 30.0
     """Seconds until it must be ready."""
@@ -76,7 +76,7 @@ class McpBounds(Struct, frozen=True, kw_only=True):
     stderr: int = 64 * 1024
     """Bytes of what a program says on its standard error that are kept for diagnosis: the last ones."""
     rounds: int = 10
-    """How often one call may ask for more input."""
+    """The number of times one call may ask for more input."""
     failures: int = 5
     """Connections that fail in a row until nobody waits for the next any more."""
     settle: float = 0.2
@@ -85,12 +85,12 @@ class McpBounds(Struct, frozen=True, kw_only=True):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class McpLinkTerms:
-    """How a server is spoken to."""
+    """The terms on which a server is spoken to."""
 
     bounds: McpBounds = dataclasses.field(default_factory=McpBounds)
     era: Era = "auto"
     asking: ServerQuestionHandler | None = None
-    """Who answers the questions of the server."""
+    """Answers the questions of the server."""
     relay: ClientRelay | None = None
     """The MCP clients that the server works for, where we stand between them: they answer its questions, and hear
     what it says by itself."""
@@ -104,9 +104,10 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     version: str
     protocol: str
     instructions: str = ""
-    """For whoever uses it. People are shown it; no model is: it comes from outside, and nobody has approved it."""
+    """Instructions for users of the server. People are shown them and models are not: they come from outside, and
+    nobody has approved them."""
     capabilities: frozenset[str] = frozenset()
-    """As `tools`, `resources`, `prompts`, `completions`, `tasks`."""
+    """The names of its capabilities: `tools`, `resources`, `prompts`, `completions`, `tasks`."""
     declared: dict[str, Any] = field(default_factory=dict)
     """Its capabilities as it wrote them, for whoever passes them on."""
 
@@ -125,11 +126,11 @@ class RemoteTool(Struct, frozen=True, kw_only=True):
     open_world: bool | None = None
     """None: it does not say."""
     listed: dict[str, Any] = field(default_factory=dict)
-    """All of it as the server wrote it, with icons and `_meta`, for whoever passes it on."""
+    """The listing as the server wrote it, with icons and `_meta`, for whoever passes it on."""
 
     @property
     def said(self) -> dict[str, Any]:
-        """What a person's word is about: what the tool says and takes, not how it looks."""
+        """What a person approves: what the tool says and takes, not how it looks."""
         return {name: getattr(self, name) for name in self.__struct_fields__ if name != "listed"}
 
     @property
@@ -148,7 +149,7 @@ class RemoteResource(Struct, frozen=True, kw_only=True):
     """Something that a server has to read, or a template for the addresses of such."""
 
     uri: str
-    """Of a template: with `{names}` to fill in."""
+    """The URI; for a template, with `{names}` to fill in."""
     name: str = ""
     description: str = ""
     media_type: str = ""

@@ -21,7 +21,7 @@ VARIABLES: Mapping[str, tuple[str, ...]] = {
     "nemotron": ("NVIDIA_API_KEY",),
     "qwen": ("DASHSCOPE_API_KEY",),
 }
-"""Of services whose variable is not `NAME_API_KEY`. In order: the first that is set is taken."""
+"""The variables of services whose variable is not `NAME_API_KEY`. The first that is set is taken."""
 
 WITHOUT = frozenset({"bedrock", "llamacpp", "lmstudio", "local", "minicpm-v", "ollama", "openbmb", "vllm"})
 """Services that mostly run without one, or find their credentials elsewhere."""

@@ -44,7 +44,7 @@ class _ObjectScanner:
         self._escaped = False
 
     def split(self, text: str) -> int | None:
-        """Where in this piece a further object begins, after the first was whole; None if it does not."""
+        """The position in this piece at which another object begins after the first was complete; None if none does."""
         at = 0
         if not text:
             return None
@@ -97,7 +97,7 @@ class _OpenCall:
     unsent: list[str] = field(default_factory=list)
     artefacts: list[Artefact] = field(default_factory=list)
     is_ready: bool = False
-    """Whoever wants to begin early was told."""
+    """Whether the call was announced to whoever wants to begin early."""
     objects: _ObjectScanner = field(default_factory=_ObjectScanner)
 
 

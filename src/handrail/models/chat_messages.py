@@ -27,7 +27,7 @@ _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 class ChatTurnWriter(TurnWriter):
-    """For wires with one message for each turn, and one for each result."""
+    """Writes for wires with one message for each turn, and one for each result."""
 
     def items(self, history: Sequence[Turn]) -> list[dict[str, Any]]:
         if self._profile.user_after_result:

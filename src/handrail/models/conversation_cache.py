@@ -50,7 +50,7 @@ from handrail.models.tool_names import NameRule
 _FEW = 12
 """Messages that are written sooner than looked up."""
 _WAYS = 4
-"""In which one conversation is kept: a run may change its model and its tools, and go back to those it had."""
+"""The number of forms in which one conversation is kept: a run may change its model and its tools, and change back."""
 _OPENING = 3
 """Messages at the beginning by which a conversation is looked up among those of a model."""
 _HEAVIEST = 8 * 1024 * 1024
@@ -152,7 +152,7 @@ class _GrowingConversation:
         return self._messages == messages[: len(self._messages)]  # quick: nearly all are the same objects
 
     def grown(self, messages: tuple[Message, ...]) -> WrittenTurns | None:
-        """All the messages, of which it begins; None if they must be written as one."""
+        """All the messages, if they begin with the kept ones; None if they must be written as one."""
         new = messages[len(self._messages) :]
         stays = settled_message_count(new)
         if stays and (piece := self._next(new[:stays])) is not None and piece.ends:

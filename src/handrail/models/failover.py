@@ -94,7 +94,7 @@ class FailoverModel:
         return all(holds_to_schema(model, tools=tools) for model in self._models)
 
     async def count_tokens(self, request: ModelRequest) -> int | None:
-        """As the service of the first one counts them."""
+        """Counts tokens as the service of the first model does."""
         return await count_tokens(self._models[0], request)
 
     async def aclose(self) -> None:
@@ -104,7 +104,7 @@ class FailoverModel:
                 await close()
 
     def _line(self) -> list[int]:
-        """Whom to ask, in order: those that rest come last."""
+        """The models in the order in which to ask them: those that rest come last."""
         now = self._clock.monotonic()
         return sorted(range(len(self._models)), key=lambda place: self._resting.get(place, now) > now)
 

@@ -167,7 +167,7 @@ class SseFrames:
 
 
 class NdjsonFrames:
-    """One JSON value on each line; empty lines are passed over."""
+    """Cuts lines of JSON, one value on each; empty lines are skipped."""
 
     def __init__(self, largest: int = MAX_FRAME) -> None:
         self._line = _FrameBuffer(largest)

@@ -1,4 +1,4 @@
-"""Messages grouped into turns, and mended so that every service takes them.
+"""Messages grouped into turns, and repaired so that every service takes them.
 
 Services refuse a history in which a call has no result, a result no call, or two
 turns of one role follow each other; after a cancel, a trim or a change of model
@@ -104,7 +104,7 @@ def _left_out(provider: str) -> str:
 
 
 def settled_message_count(messages: Sequence[Message]) -> int:
-    """How many of the first messages stay as they are, as turns, whatever follows them; nought if none do.
+    """How many of the first messages stay as they are, as turns, whatever follows them; 0 if none do.
 
     Each call among them has its result, and after them the model speaks. That is a turn of its own, unless what was
     said before it leaves none and the model spoke before that too: so look at the last turn.
@@ -176,7 +176,7 @@ class _OpenReply:
     artefacts: tuple[Artefact, ...] = ()
     calls: list[InvocationMessage] = field(default_factory=list)
     results: dict[int, ToolResult] = field(default_factory=dict)
-    """By the place of the call."""
+    """The results by the position of the call."""
 
 
 _Item = _OpenReply | UserTurn | SystemTurn
@@ -245,7 +245,7 @@ class _TurnGrouping:
         return artefacts and tuple(artefact for artefact in artefacts if artefact.provider == self._provider)
 
     def _unique(self, id: str) -> str:
-        """The id, or one made from it if another call has it: some models count from nought in every reply."""
+        """The id, or one made from it if another call has it: some models count from 0 in every reply."""
         wanted = base = id or "call"
         count = 1
         while wanted in self._ids or wanted in self._taken:

@@ -1,4 +1,4 @@
-"""What is worked out once for things that stay the same from turn to turn: tools, names, profiles."""
+"""Caches what is computed for objects that stay the same from turn to turn: tools, names, profiles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Holds a reply to its request, whatever the service does: it ends once, and its calls are those that were allowed.
+"""Checks a reply against its request, whatever the service does: it ends once, and its calls are those that were
+allowed.
 
 - `none`: calls are not given out. If the model also spoke, its words stand and a
   notice says what was dropped; if it only called, the reply is an error.

@@ -55,7 +55,7 @@ class ReplyDecoder:
         self._usage: dict[str, Any] = {}
         self._model = ""
         self._stop: str | None = None
-        """Why the reply ended, in the service's word; None while it goes on."""
+        """Why the reply ended, in the service's own term; None while it goes on."""
 
     @abstractmethod
     def feed(self, data: Mapping[str, Any], event: str = "") -> Iterator[ModelEvent]: ...

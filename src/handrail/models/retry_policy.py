@@ -16,7 +16,7 @@ OF_THE_SERVICE = (RateLimited, ModelUnavailable, ProtocolError)
 
 class RetryPolicy(Struct, frozen=True, kw_only=True):
     attempts: int = 3
-    """In all, the first included."""
+    """The number of attempts, the first included."""
     first_delay: float = 0.5
     longest_delay: float = 30.0
     """Seconds: what a delay may grow to, as it doubles."""
@@ -39,6 +39,3 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
         if error.retry_after is None:
             return jitter
         return None if error.retry_after > self.longest_wait else error.retry_after + min(jitter, self.first_delay)
-
-
-NO_RETRIES = RetryPolicy(attempts=1)

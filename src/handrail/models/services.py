@@ -17,16 +17,16 @@ class ModelService(Struct, frozen=True):
     """A key of `CODECS`."""
     base_url: str | None
     model: str | None = None
-    """Where there is only one, or any name will do."""
+    """The model, if there is only one or any name will do."""
     needs_key: bool = True
     key_of: str | None = None
     """The service whose key it takes, if that is not its own name."""
     key_header: str = "authorization"
     key_prefix: str = "Bearer "
     transport: tuple[str, str] | None = None
-    """How it is reached, if not over HTTP as the others."""
+    """The transport, if it is not HTTP as for the others."""
     locate: Locate | None = None
-    """Where it is, if each customer has another address."""
+    """Finds the address, if each customer has another one."""
     located_by: tuple[str, ...] = ()
     """The options that `locate` takes."""
     profile_of: str | None = None
@@ -38,7 +38,7 @@ class ModelService(Struct, frozen=True):
 
 
 BOTOCORE = ("handrail.models.bedrock.transport", "BedrockTransport")
-"""How Bedrock is reached: by botocore, which signs requests."""
+"""The transport of Bedrock: botocore signs the requests."""
 _AZURE: Mapping[str, Any] = {
     "key_of": "azure",
     "key_header": "api-key",

@@ -30,7 +30,7 @@ def token_count_of(counts: Any, *keys: str) -> int:
 
 
 def usage_by_keys(counts: Any, keys: Mapping[str, tuple[str, ...]]) -> Usage:
-    """By field of a `Usage`: the keys under which the service counts what belongs to it, summed up."""
+    """The keys, for each field of a `Usage`, under which the service counts what belongs to it, summed up."""
     return Usage(**{field: sum(token_count_of(counts, key) for key in found) for field, found in keys.items()})
 
 

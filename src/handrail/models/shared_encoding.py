@@ -101,7 +101,7 @@ def with_extra(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]
 
 
 def merge_fields(body: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
-    """One object with the fields of another; an object joins an object, anything else replaces."""
+    """Merges the fields of one object into another: an object joins an object, anything else replaces."""
     result = dict(body)
     for key, value in extra.items():
         mine = result.get(key)

@@ -34,9 +34,9 @@ class ProfiledCodec(Struct, frozen=True, kw_only=True):
     """Instead of the one that belongs to the server and the model."""
     new_id: NewId = new_id
     server: str = "openai"
-    """Whose profiles: openai, vllm, deepseek, mistral …"""
+    """The server whose profiles apply: openai, vllm, deepseek, mistral …"""
     service: str = ""
-    """Whose thoughts and signatures go back: the server's name, unless another address answers under it."""
+    """The service whose thoughts and signatures go back: the server's name, unless another address answers under it."""
 
     def profile_of(self, model: str) -> Profile:
         return self.profile or profile_for(self.server, model)

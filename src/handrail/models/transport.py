@@ -51,7 +51,7 @@ class Transport(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a service is, and how it knows us. Its `repr` shows no key and no header."""
+    """The address of a service, and how it knows us. Its `repr` shows no key and no header."""
 
     base_url: str
     key: Secret | None = field(default=None, repr=False)
@@ -116,7 +116,7 @@ class TransportBounds:
 
     connect: float = 10.0
     silence: float = 300.0
-    """Between two pieces of a reply, and before the first."""
+    """The time between two pieces of a reply, and before the first."""
     total: float | None = 1800.0
     frame: int = MAX_FRAME
     reply: int = MAX_REPLY
@@ -193,7 +193,7 @@ class HttpTransport:
         return await self._client.ask(address, asked, body, unix_socket=endpoint.unix_socket, proxy=proxy)
 
     def _proxy_to(self, endpoint: Endpoint) -> str | None:
-        """As the environment was when this service was first asked."""
+        """The proxy that the environment named when this service was first asked."""
         place = (endpoint.base_url, endpoint.unix_socket)
         if place not in self._proxies:
             self._proxies[place] = _proxy_of(endpoint)

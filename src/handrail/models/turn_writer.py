@@ -95,7 +95,7 @@ class TurnWriter:
 
 
 class AlternatingWriter(TurnWriter):
-    """For wires in which only the user and the model speak, and take turns."""
+    """Writes for wires in which only the user and the model speak, and take turns."""
 
     system_apart = True
     model_role: ClassVar[str] = "assistant"

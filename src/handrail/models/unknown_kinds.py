@@ -1,4 +1,5 @@
-"""Kinds of events and blocks that this version does not know: they never end a reply, and each kind is noticed once."""
+"""Events and blocks of kinds that this version does not know: they never end a reply, and each kind is reported
+once."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ class UnknownKinds:
 
     @property
     def words(self) -> str:
-        """For an error about the reply: what was sent that could not be read; empty if nothing was."""
+        """The part of an error that says what was sent and could not be read; empty if nothing was."""
         return f"; it sent {' and '.join(self._seen)}, which this version does not know" if self._seen else ""
 
     def _notice(self, what: str, then: str) -> tuple[Notice, ...]:

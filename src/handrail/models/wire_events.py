@@ -43,9 +43,9 @@ _SAID: Mapping[str, str] = {
 }
 _PAGES = ("text/html", "application/xhtml+xml")
 _ARGUMENTS = re.compile(rb'"(?:arguments|input|args)"\s*:\s*\{')
-"""Where an event has the arguments of a call as an object."""
+"""The place in an event of the arguments of a call as an object."""
 _BREAK = b"\n\n"
-"""Between two events, where lines end as nearly everywhere."""
+"""The break between two events, where lines end as nearly everywhere."""
 _KEPT = 20 * HEAD
 """Bytes to show the beginning from: enough that a key at its end is masked whole."""
 
@@ -141,7 +141,7 @@ class WireReader:
         raise wrong
 
     def _events_alike(self, chunk: bytes, alike: ShapeLearner, frames: SseFrames) -> Iterator[WireEvent]:
-        """As `_events`, one event after the other, so that what is known of one helps to read the next."""
+        """Reads events like `_events`, so that what is known of one helps to read the next."""
         at = 0
         while at < len(chunk) and not self.done:
             if alike.shape is not None and frames.is_between:

@@ -192,7 +192,7 @@ class CapabilityBus(ClosedOnExit):
         await self._peers.connect(remote, refresh, keep=keep, name=name, believed=believed)
 
     async def disconnect(self, remote: Bus) -> None:
-        """Nothing more goes there. Closing it is its owner's."""
+        """Sends no more calls there. Its owner closes it."""
         await self._peers.disconnect(remote)
 
     async def discover(self, name: str | None = None) -> list[CapabilityOffer]:
@@ -285,7 +285,7 @@ class CapabilityBus(ClosedOnExit):
     def _routes(
         self, asked: BusCall, known: list[CapabilityProvider], params: dict[str, Any]
     ) -> tuple[list[CapabilityProvider], ProvidersSuspended | None]:
-        """Who may be asked; with the reason why not, they may be asked about a call that they had, and nothing else."""
+        """The providers that may be asked. With a reason why not, they may be asked only about a call that they had."""
         try:
             return self._router.order(asked.name, asked.wanted, known, params, asked.who), None
         except ProvidersSuspended as alone:
@@ -344,7 +344,8 @@ class CapabilityBus(ClosedOnExit):
         )
 
     def _caller_shown_to(self, caller: Caller, bus: Bus) -> Caller:
-        """Who asks another node. Over a wire this program signs; a bus beside this one would take it for its own."""
+        """The caller that another node sees. Over a wire this program signs; a bus in this process would take the
+        caller for its own."""
         if caller.trust != "self" or not isinstance(bus, CapabilityBus):
             return caller
         return Caller(principal=Principal(self._node_id, caller.principal.scopes), trust="member", token=caller.token)
@@ -367,7 +368,7 @@ class CapabilityBus(ClosedOnExit):
         return self._traces.recent(n)
 
     def stats(self) -> dict[str, dict[str, Any]]:
-        """Of each capability: calls, how they ended, how many are under way, how long they take."""
+        """The statistics of each capability: calls, how they ended, how many are under way, how long they take."""
         return self._traces.stats([*self.registry, *self._peers.providers()])
 
     def topology_snapshot(self) -> dict[str, Any]:

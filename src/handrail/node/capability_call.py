@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from handrail.core.calls import ToolResult
 from handrail.core.context import LiveObject
 from handrail.core.errors import BusError
+from handrail.core.ids import trace_id, traceparent
 from handrail.core.redact import Secret
 from handrail.node.bus.call_trace import CallTraceEvent
 from handrail.node.bus.capability_providers import CapabilityProvider
@@ -28,7 +29,7 @@ class BusCall(LiveObject):
     name: str
     body: dict[str, Any]
     terms: CallTerms
-    """As the call came; its deadline is one for all who are asked."""
+    """The terms of the call as it came; its deadline is the same for all who are asked."""
     call_id: str
     """The caller's, or one that was drawn for it."""
     channel: FrameStream | None
@@ -38,7 +39,7 @@ class BusCall(LiveObject):
     trace_id: str = field(init=False)
     wanted: Version = (0, 0)
     provider: CapabilityProvider | None = None
-    """Who answered, or was to."""
+    """The provider that answered, or was to answer."""
     error: BusError | None = None
     """What the handler raised, with all that it said."""
     ended: ToolResult | None = None
@@ -47,16 +48,16 @@ class BusCall(LiveObject):
     bytes_out: int = 0
 
     def __post_init__(self) -> None:
-        terms, trace = self.terms, self.terms.trace
+        terms = self.terms
         if type(self.body) is not dict:
             self.body = _object(self.body)
         self.caller = terms.caller
         self.token = terms.token or terms.caller.token
-        self.trace_id = trace.split("-")[1][:32] if trace and trace.count("-") >= 3 else self.call_id
+        self.trace_id = trace_id(traceparent(terms.trace)) or self.call_id
 
     @property
     def who(self) -> tuple[str, str, str] | None:
-        """Whose calls go to the same provider; None is that any provider will do."""
+        """The identity whose calls go to the same provider; None means that any provider will do."""
         session = self.terms.session_id
         return None if session is None else (self.terms.caller.id, session, self.name)
 

@@ -36,7 +36,7 @@ from handrail.tools.definition import Binding, ToolDefinition
 from handrail.tools.tool import Tool
 
 BUS = "bus"
-"""Where in `auxdata` a handler finds what came along."""
+"""The key in `auxdata` under which a handler finds what came with the call."""
 ALL = 1 << 40
 """Characters: nothing on the bus is cut, since its reader may be a program."""
 CANCEL = 0.15
@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 
 
 def bus_policy(policy: Policy | None, max_depth: int, *, asks: bool) -> Policy:
-    """How the executor of a bus treats calls. How many at once is the bus's to say, of each capability."""
+    """The policy of a bus's executor. The bus, not the executor, limits how many calls of a capability run at once."""
     given = policy or Policy()
     return changed(
         given,
@@ -134,7 +134,7 @@ def closed_error(error: BusError) -> BusError:
 
 
 def _log(descriptor: CapabilityDescriptor, error: Exception) -> None:
-    """By its type and place: the words of an exception may hold what was asked, and so a secret."""
+    """Logs the type and place of an exception: its text may hold what was asked, and so a secret."""
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next

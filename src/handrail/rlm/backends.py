@@ -21,7 +21,7 @@ Backend = str | LLM | Model
 READS = 400_000
 """Characters that a model is taken to read at once where nobody says otherwise."""
 _CHARACTERS = 2
-"""Of a token: it is more, but the reply needs room too, and not every text is English."""
+"""The characters counted for a token. A token has more, but the reply needs room too, and not every text is English."""
 _SPELLINGS = {"model_name": "model", "api_key": "key"}
 
 
@@ -31,7 +31,7 @@ class BackendModel:
 
     model: Model
     backend: str
-    """How it was named; of one that was given, its own name."""
+    """The name by which the backend was given; for a model object, its own name."""
     owned: LLM | None = None
     window: int | None = None
     """Tokens of a conversation, where the model says so."""
@@ -51,7 +51,7 @@ class RlmBackends:
 
     @property
     def sub(self) -> Model | None:
-        """Whom code asks that names no model."""
+        """The model for code that names none."""
         return self.others[0].model if self.others else None
 
     @property

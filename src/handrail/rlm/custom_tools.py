@@ -33,7 +33,7 @@ class CustomTools:
 def read_custom_tools(given: Mapping[str, Any] | None) -> CustomTools:
     """Each entry is a function, a `Tool`, an `Ensemble`, a JSON value, or `{"tool": …, "description": …}`.
 
-    A bare function is taken to change something, for nobody has said that it does not: its calls wait for a word, and
+    A bare function is taken to change something, for nobody has said otherwise: its calls wait for a decision, and
     are never made twice. Give a `Tool` with `side_effects=False` for one that only reads.
 
     A `Tool` may have any name that tools have: code calls `list-issues` as `list_issues`.

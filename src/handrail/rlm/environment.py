@@ -42,7 +42,7 @@ class ReplEnvironment:
 
 
 def setup_code_of(environment_kwargs: Mapping[str, Any] | None, setup_code: str) -> str:
-    """Where both have some, that of the environment first."""
+    """The setup code of the environment, then that of the run."""
     kwargs = dict(environment_kwargs or {})
     if unknown := sorted(kwargs.keys() - set(_OF_ENVIRONMENT)):
         raise UsageError(f"environment_kwargs may hold setup_code; {unknown[0]!r} is not known. See limits=")

@@ -19,7 +19,7 @@ OnIteration = Callable[[RLMIteration, int], Awaitable[object] | object]
 
 
 Trajectory = dict[str, Any]
-"""Of a run below this one, by its run, until the turn is told that asked for it."""
+"""The trajectories of runs below this one, by run, until the turn that asked for them is reported."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -77,7 +77,7 @@ class IterationReporter:
 def iteration_of(
     turn: ReplTurn, prompt: tuple[Message, ...], seconds: float | None, below: dict[str, Trajectory]
 ) -> RLMIteration:
-    """One turn in the shape that `rlms` and its tools read. What is `below` its queries is taken from there."""
+    """One turn in the form that `rlms` and its tools read. What is `below` its queries is taken from there."""
     asked, ran = turn.asked, turn.ran
     final = None if ran.final is None else ran.final.text
     blocks = [
@@ -85,7 +85,7 @@ def iteration_of(
         for number, (code, block) in enumerate(zip(asked.blocks, ran.blocks, strict=False), 1)
     ]
     return RLMIteration(
-        prompt=[said for message in prompt if (said := _said(message)) is not None],
+        prompt=[said for message in prompt if (said := _message_as_json(message)) is not None],
         response=turn.said.text,
         code_blocks=blocks,
         final_answer=final,
@@ -107,7 +107,7 @@ def _result(block: ReplBlock, final: str | None, below: dict[str, Trajectory]) -
     )
 
 
-def _said(message: Message) -> dict[str, Any] | None:
+def _message_as_json(message: Message) -> dict[str, Any] | None:
     match message:
         case SupervisorMessage(text=text):
             return {"role": "system", "content": text}

@@ -80,14 +80,14 @@ async def partial_completion(
 
 def _limit(ending: RlmRunEnding) -> LimitExceeded:
     """The runner stopped by itself: it asked for a last answer after all iterations, or it was out of time."""
-    if _last_word(ending.conversation) is None and ending.seconds is not None:
+    if _text_after_last_call(ending.conversation) is None and ending.seconds is not None:
         return LimitExceeded("seconds", ending.seconds)
     return LimitExceeded("iterations", ending.iterations)
 
 
 async def _best(conversation: Conversation, notebook: ReplNotebook) -> str:
     """What the model said when it was asked for its last word; what it had in `answer`; what it said without code."""
-    last = await _read(_last_word(conversation) or "", notebook)
+    last = await _read(_text_after_last_call(conversation) or "", notebook)
     answering = takewhile(lambda each: not isinstance(each, UserMessage), reversed(conversation.messages))
     said = (each.text for each in answering if isinstance(each, AssistantMessage))
     words = (text for text in said if text.strip() and not read_reply(text).blocks)
@@ -100,7 +100,7 @@ def _draft(conversation: Conversation) -> str:
     return next((draft for draft in drafts if draft.strip()), "")
 
 
-def _last_word(conversation: Conversation) -> str | None:
+def _text_after_last_call(conversation: Conversation) -> str | None:
     match conversation.messages[-2:]:
         case (before, AssistantMessage(text=said)) if _is_last_call(before):
             return said

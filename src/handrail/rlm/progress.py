@@ -1,4 +1,4 @@
-"""What happens in a run beyond the events of its calls and replies, for whoever watches it. Told, not recorded."""
+"""The progress of a run beyond the events of its calls and replies, for watchers. It is not recorded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class IterationStarted(Struct, frozen=True, tag="rlm.iteration", kw_only=True):
 
     run: str
     index: int
-    """From 1."""
+    """The number of the turn, from 1."""
     of: int
     depth: int = 0
 
@@ -24,7 +24,7 @@ class CellRunning(Struct, frozen=True, tag="rlm.cell", kw_only=True):
 
     run: str
     block: int
-    """From 1, in its reply."""
+    """The number of the block in its reply, from 1."""
     of: int
     code: str
     depth: int = 0
@@ -39,7 +39,7 @@ class CellRan(Struct, frozen=True, tag="rlm.cell.ran", kw_only=True):
 
 
 class QueriesInFlight(Struct, frozen=True, tag="rlm.queries", kw_only=True):
-    """How many questions to models are on their way, and how many were answered."""
+    """The number of queries to models that are under way, and of those that were answered."""
 
     run: str
     in_flight: int
@@ -61,7 +61,7 @@ class ReplRebuilt(Struct, frozen=True, tag="rlm.rebuilt", kw_only=True):
 
     run: str
     calls: int
-    """Of the tool `repl`, whose code was run again; 0 where a dump had everything."""
+    """The number of `repl` calls whose code was run again; 0 if a dump had everything."""
     whole: bool
     depth: int = 0
 

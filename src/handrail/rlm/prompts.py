@@ -152,7 +152,7 @@ def first(description: str, question: str | None, task: str | None, variable: st
 
 
 def earlier(number: int) -> str:
-    """For a question that is not the first of its REPL; `number` counts from 0."""
+    """A note for a question that is not the first of its REPL; `number` counts from 0."""
     if not number:
         return ""
     contexts = ", ".join(f"`context_{at}`" for at in range(number))

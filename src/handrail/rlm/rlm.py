@@ -216,11 +216,11 @@ class RLM(Closable):
         if self._persistent:
             kept = await self._opened(run)
             async with kept.turn():
-                return await self._asked(kept.run, prompt, root_prompt, on_iteration)
+                return await self._ask_run(kept.run, prompt, root_prompt, on_iteration)
         async with AsyncExitStack() as stack:
-            return await self._asked(await self._enter(stack, run), prompt, root_prompt, on_iteration)
+            return await self._ask_run(await self._enter(stack, run), prompt, root_prompt, on_iteration)
 
-    async def _asked(
+    async def _ask_run(
         self, run: RlmRun, prompt: Any, root_prompt: str | None, on_iteration: OnIteration | None
     ) -> RLMChatCompletion:
         def ask(context: Context) -> Awaitable[RLMChatCompletion]:

@@ -63,7 +63,7 @@ TASK = 20_000
 """Characters up to which a prompt without a question is shown to the model whole, as its task."""
 _NEVER = 10**9
 _LEAST = 0.001
-"""Seconds, where none are left: the runner takes no nought."""
+"""Seconds, where none are left: the runner takes no 0."""
 
 
 @asynccontextmanager
@@ -260,7 +260,7 @@ class RlmRun:
         )
         limits = Limits(
             iterations=setup.max_iterations,
-            seconds=_left(context),
+            seconds=_seconds_left(context),
             # Code that says the same again is no failure of a call; what ends a run is said by its own limits.
             same_answer=_NEVER,
             same_failure=_NEVER,
@@ -371,9 +371,9 @@ def _deadline(seconds: float | None) -> float | None:
 
 def _is_late(context: Context, seconds: float) -> bool:
     """Whether its time is up, as it is for a cell that waits for models."""
-    left = _left(context)
+    left = _seconds_left(context)
     return left is not None and left <= wind_up_seconds(seconds)
 
 
-def _left(context: Context) -> float | None:
+def _seconds_left(context: Context) -> float | None:
     return None if context.deadline is None else max(context.deadline - asyncio.get_running_loop().time(), _LEAST)

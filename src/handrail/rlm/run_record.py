@@ -34,13 +34,13 @@ class RlmRunRecord:
     done: tuple[RecordedCodeCall, ...] = ()
     """The calls of the tool `repl` that have their results, in order."""
     completions: tuple[RLMChatCompletion, ...] = ()
-    """Of the queries of its code, also of those that came to nothing."""
+    """The completions of the queries of its code, failed ones included."""
     said: tuple[tuple[str, Usage], ...] = ()
     """What each reply of the root model used, by the name of the model."""
     calls: tuple[CallIntended | CallSettled, ...] = ()
-    """Of its code."""
+    """The calls of its code."""
     cut_off: frozenset[str] = frozenset()
-    """The calls of the tool that came to nothing, and whose code had called nothing by then."""
+    """The calls of the tool that failed, and whose code had called nothing by then."""
 
     def check(self, run: str, question: str | None) -> None:
         """Make sure that the run can be taken up with this question.
@@ -55,7 +55,7 @@ class RlmRunRecord:
             raise UsageError(f"run {run!r} was begun with another question; ask that, or none, or begin another run")
 
     def setup_id(self, run: str, number: int) -> str:
-        """Of the call that makes the REPL ready. One that came to nothing is made anew, unless it had effects."""
+        """The id of the call that makes the REPL ready. A failed one is made again, unless it had effects."""
         id = nested_id(run, f"setup-{number}")
         for attempt in count(1):
             if id not in self.cut_off:
@@ -137,7 +137,7 @@ def said(events: Iterable[Recorded]) -> Iterator[tuple[str, Usage]]:
 
 
 def answered(events: Iterable[Recorded]) -> Iterator[RLMChatCompletion]:
-    """Of the queries that have an answer on record."""
+    """The queries that have an answer on record."""
     for event in events:
         match event:
             case CallSettled(tool=tool, outcome="ok", result=ToolResult(content=dict() as content)) if tool in QUERIES:
@@ -179,7 +179,7 @@ def _cut_off_queries(events: tuple[Recorded, ...], goes_on: bool) -> Iterator[st
 
 
 async def _used(executor: Executor, run: str) -> UsageSummary:
-    """By a query, or by a child of the run with all of its own."""
+    """The usage of a query, or of a child of the run with everything below it."""
     events = await executor.runs.history(run)
     summary = UsageSummary()
     for model, usage in said(events):

@@ -30,7 +30,7 @@ class RlmRunOptions(TypedDict, total=False):
     """Queries of one batch that are answered at once."""
     depth: int
     max_depth: int
-    """How deep `rlm_query` may go; at 1 it is `llm_query`."""
+    """How deeply `rlm_query` may nest; at 1 it is `llm_query`."""
     max_iterations: int
     max_errors: int | None
     """Turns in a row whose code fails."""
@@ -40,7 +40,7 @@ class RlmRunOptions(TypedDict, total=False):
     """What custom tools get as `Invocation.deps`, those of children too."""
     on_wait: OnWait
     """When a call of code waits for a person: `tell` the code, by an exception; or `pause` the run there. Its
-    completion is then `partial`, and once the word was given the run is taken up at this very call."""
+    completion is then `partial`, and once there is a decision the run is taken up at this very call."""
     tracer: Tracer | None
     on_request: OnRequest | None
     """Told of each query of the code and its answer."""
@@ -93,5 +93,5 @@ class RlmSetup:
         return self.depth + 1 < self.max_depth
 
     def below(self, root: Model) -> RlmSetup:
-        """For a child."""
+        """The setup of a child run."""
         return replace(self, root=root, depth=self.depth + 1, custom=self.custom_sub)

@@ -1,4 +1,4 @@
-"""A root that is no model: it always writes the same program, for those whose model is too small to write code.
+"""A root that is no model: it always writes the same program, for users whose model is too small to write code.
 
 The question is read by rules (`lines/question.py`), and the program (`lines/cell/`) counts and searches by lines, in
 the REPL, as code of a model would. The sub-model reads only what was found for a question that asks for neither. Of a
@@ -27,7 +27,8 @@ _GIVE_UP = "the fixed program failed; give a model that can write code"
 
 
 def choose_root(model: Model, sub: Model | None, reads: int) -> Model:
-    """Who writes the code: the model, or the plan in its place if it is too small; `sub` is whom the code asks."""
+    """The model that writes the code: the given one, or the fixed plan if that is too small; `sub` is the model that
+    the code asks."""
     if writes_code(model):
         return model
     return LineSearchRoot(reads=reads, is_bound=not writes_code(sub or model))

@@ -31,7 +31,7 @@ class _Wire(Struct, kw_only=True):
             raise UsageError(f"not a {cls.__name__}: {error}") from error
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields, as JSON."""
+        """All fields as JSON."""
         return {name: _json(getattr(self, name)) for name in self.__struct_fields__}
 
 
@@ -105,7 +105,7 @@ class UsageSummary(_Wire):
 
     @property
     def total_cost(self) -> float | None:
-        """In US dollars; None where no price is known."""
+        """The cost in US dollars; None if a price is not known."""
         known = [each.total_cost for each in self.model_usage_summaries.values() if each.total_cost is not None]
         return sum(known) if known else None
 
@@ -136,7 +136,7 @@ class RLMChatCompletion(_Wire):
     response: str
     usage_summary: UsageSummary = field(default_factory=UsageSummary)
     execution_time: float = 0.0
-    """In seconds."""
+    """The time in seconds."""
     metadata: dict[str, Any] | None = None
     """The trajectory of a run, where one was kept."""
     error: str | None = None
@@ -222,7 +222,7 @@ class REPLResult(_Wire):
     """Its variables and the names of their types."""
     execution_time: float = 0.0
     rlm_calls: list[RLMChatCompletion] = field(default_factory=list)
-    """Every sub-query that it made."""
+    """Every sub-query of the turn."""
     final_answer: str | None = None
 
 

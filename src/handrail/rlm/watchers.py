@@ -1,4 +1,4 @@
-"""Telling whoever watches a run what happens in it: its events, and how many queries and tokens there are."""
+"""Tells watchers of a run what happens in it: its events, and how many queries and tokens there are."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class WatchNotifier:
 
     def __post_init__(self) -> None:
         if self.watch is not None and self.spending.whole is self.spending:
-            self.spending.on_begin = lambda: self._soon(self._in_flight())
+            self.spending.on_begin = lambda: self._schedule(self._in_flight())
 
     @property
     def emit(self) -> Emit:
@@ -94,7 +94,7 @@ class WatchNotifier:
     def spend(self, model: str, usage: Usage) -> None:
         """The root model has replied."""
         self.spending.add(model, usage)
-        self._soon(self._spent())
+        self._schedule(self._spent())
 
     def on_request(self, told: OnRequest | None) -> OnRequest | None:
         """Tells of each query that has its answer, and then `told`."""
@@ -102,15 +102,15 @@ class WatchNotifier:
             return told
 
         def answered(request: LMRequest, response: LMResponse) -> None:
-            self._soon(self._in_flight())
-            self._soon(self._spent())
+            self._schedule(self._in_flight())
+            self._schedule(self._spent())
             if told is not None:
                 told(request, response)
 
         return answered
 
-    def _soon(self, event: Progress) -> None:
-        """From where nothing can be awaited."""
+    def _schedule(self, event: Progress) -> None:
+        """Schedules a notice from code that cannot await."""
         if self.watch is not None:
             told = self.watch(event)
             if inspect.isawaitable(told):

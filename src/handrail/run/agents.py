@@ -275,7 +275,7 @@ class _AgentHandler:
 
 
 class _RunEnd:
-    """How the run of an agent ended, for the record; None if it has not."""
+    """The end of an agent's run, for the record; None if it has not ended."""
 
     reason: str | None = "failed"
 

@@ -61,7 +61,7 @@ class Team:
         self._by_tool = {f"{HAND_OFF}{name}": each for name, each in members.items()}
 
     def active(self, messages: Sequence[Message]) -> TeamMember:
-        """Who speaks next. While a reply has calls without results, it is still the one who made them."""
+        """The agent that speaks next. While a reply has calls without results, it is still the one who made them."""
         end = len(messages)
         if unanswered_among(messages):
             end = next(at for at in range(end - 1, -1, -1) if isinstance(messages[at], AssistantMessage))

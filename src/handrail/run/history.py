@@ -146,6 +146,6 @@ async def usage_of_run(history: Callable[[str], Awaitable[Sequence[Recorded]]], 
 
 
 def last_user_position(messages: tuple[Message, ...]) -> int:
-    """Where the user last said something; -1 is nowhere."""
+    """The position of the user's last message; -1 if there is none."""
     spoke = (at for at in range(len(messages) - 1, -1, -1) if isinstance(messages[at], UserMessage))
     return next(spoke, -1)

@@ -21,15 +21,16 @@ class Limits:
     iterations: int = 6
     """Turns in which the model may call tools."""
     on_limit: OnLimit = "finalise"
-    """At the iterations and wrong calls: ask once more, for an answer without calls; raise `LimitExceeded`; or stop.
-    At tokens, seconds and cost there is nothing left to ask with, so `finalise` stops too."""
+    """What to do at the limits of iterations and wrong calls: ask once more for an answer without calls; raise
+    `LimitExceeded`; or stop. At the limits of tokens, seconds and cost nothing is left to ask with, so `finalise` stops
+    too."""
     calls_per_turn: int = 32
     """Calls past this many in one reply are answered with `limit` and not run."""
     tokens: int | None = None
     """Input and output of all replies together."""
     seconds: float | None = None
     cost: float | None = None
-    """In US dollars, as far as prices are known."""
+    """The cost in US dollars, as far as prices are known."""
     same_failure: int = 3
     """A call that failed so often with the same arguments is not run again in this run."""
     same_answer: int = 10
@@ -39,7 +40,7 @@ class Limits:
     wrong_answers: int = 3
     """Answers to one prompt that do not fit the type asked for, until `InvalidAnswer` is raised."""
     handoffs: int = 5
-    """How often agents may hand a conversation on to each other before the user speaks again."""
+    """The number of times agents may hand a conversation on to each other before the user speaks again."""
 
     def __post_init__(self) -> None:
         if self.on_limit not in ("finalise", "error", "stop"):

@@ -51,7 +51,7 @@ class Offering:
     """One value for code and for the `[offering]` table of a file."""
 
     most: int = 64
-    """Up to so many tools, all are offered; with more, so many at once at most, those of the tag `always` apart.
+    """The most tools of which all are offered; with more, so many at once at most, besides those of the tag `always`.
     Models choose worse from some 30 to 50 tools on, and no service that we know takes fewer than 128."""
     found: int = 8
     """Tools that each thing the user says brings at most."""
@@ -79,7 +79,7 @@ class TurnOffer(Struct, frozen=True):
 
     tools: tuple[ToolOffer, ...]
     names: tuple[str, ...]
-    """Of those that the model sees at once."""
+    """The names of the tools that the model sees at once."""
 
 
 class OfferableTools:
@@ -256,5 +256,5 @@ class ExternalTools:
         return self._joined[1]
 
     def left_here(self, calls: tuple[InvocationMessage, ...]) -> tuple[InvocationMessage, ...]:
-        """Those of the calls that the executor settles."""
+        """The calls that the executor settles."""
         return tuple(each for each in calls if each.call.name not in self.names) if self.names else calls

@@ -222,7 +222,7 @@ def plan_is_due(messages: tuple[Message, ...]) -> bool:
 
 
 def refused_plans(messages: tuple[Message, ...]) -> int:
-    """How many plans were refused since the person last spoke, words in place of a plan included."""
+    """The number of plans that were refused since the person last spoke, words in place of a plan included."""
     since = messages[last_user_position(messages) + 1 :]
     words = sum(isinstance(each, SupervisorMessage) and each.text == STATE_PLAN for each in since)
     return words + sum(isinstance(each, ResultMessage) and each.result.is_error for each in since)

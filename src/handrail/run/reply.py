@@ -34,7 +34,7 @@ from handrail.run.transcript import TakenIds
 Early = Callable[[ToolCall, Emit], asyncio.Task[ToolResult] | None]
 """Starts a call while the model still speaks, if that is safe, and gives its events to the `Emit`."""
 Failed = Callable[[AttemptFailed], Awaitable[None]]
-"""Told of an attempt that came to nothing, before the next one begins."""
+"""Told of an attempt that failed, before the next one begins."""
 
 
 class ModelReply:
@@ -146,7 +146,7 @@ class ModelReply:
             self._soon = asyncio.get_running_loop().call_soon(self._start)
 
     def _withdraw(self, call: ToolCall) -> None:
-        """It went on after it seemed whole: it was another call than this."""
+        """Withdraws an early start: the call went on after it seemed complete, so it was another call than this."""
         self._waiting = [other for other in self._waiting if other is not call]
         if (task := self.started.pop(call.id, None)) is not None:
             task.cancel()

@@ -18,7 +18,7 @@ from handrail.run.limits import WRONG, Limits
 from handrail.tools.tool import Tool
 
 Started = dict[str, asyncio.Task[ToolResult]]
-"""By the id of the call."""
+"""The started calls by their ids."""
 
 
 class RunCalls:
@@ -38,7 +38,7 @@ class RunCalls:
         """So far, those that nothing could be done with."""
 
     def take_over(self, limits: Limits, context: Context, allowed: frozenset[str]) -> None:
-        """Another agent speaks from here on, which may call these."""
+        """Lets another agent speak from here on, which may call these tools."""
         self._limits, self._context, self._allowed = limits, context, allowed
 
     def await_reply(self) -> None:

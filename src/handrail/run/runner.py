@@ -105,7 +105,7 @@ class Runner:
         """Go on until the model calls no tool: the conversation with everything that was said and done.
 
         A conversation that ends in calls without results, as that of a run that was cut off or
-        that waited for a person's word, is taken up there. `follow` is told of every change, also
+        that waited for a person's decision, is taken up there. `follow` is told of every change, also
         when the run is cancelled. Tools that are `external` are offered beside those of the executor
         and run by whoever asks here: the run ends at a call of one, without a result of that call.
         What it raises has the conversation so far as its attribute `conversation`.
@@ -179,7 +179,7 @@ class Runner:
             self._offering.equip(self._terms.executor, self._programs)
 
     def _offers_of(self, tools: RegisteredTools, speaker: TeamMember | None = None) -> OfferableTools:
-        """How the tools of a run are offered, to one of its agents. They may be others than those of the run before."""
+        """How the tools of a run are offered to one of its agents. They may be others than those of the run before."""
         if speaker is not None:
             found = self._team_offers.get(speaker.name)
             if found is None or found.of is not tools:

@@ -190,7 +190,7 @@ class RunTranscript:
 
 
 def _shared(one: Conversation, other: Conversation) -> int:
-    """How many messages they begin with alike."""
+    """The number of messages that both have in common at their beginning."""
     count = 0
     for left, right in zip(one.messages, other.messages, strict=False):
         if left is not right and not _alike(left, right):

@@ -1,4 +1,4 @@
-"""The second query: it reads the words that the model of a run is not shown, has no tools, and gives plain values.
+"""The second query of a run: it reads words that the model is not shown, has no tools, and returns plain values.
 
 It is a run of its own below the call, as that of an agent: on record, within the limits of its caller, and taken up
 where it was. Whatever the words make its model say, only what the schema has comes out of it.
@@ -39,7 +39,7 @@ class ModelWordsReader:
     model: Model
 
     async def read(self, begin_run: BeginRun, source: str, words: str, schema: dict[str, Any]) -> dict[str, Any] | None:
-        """Plain values that fit the schema, as the words have them; None if the query came to nothing.
+        """Plain values that fit the schema, as the words have them; None if the query failed.
 
         Raises:
             JournalError: Without a record nothing goes on.

@@ -1,4 +1,4 @@
-"""A place where code runs that nobody vouches for, one cell after the other. Only JSON crosses its border.
+"""The port of a sandbox: it runs code that nobody vouches for, one cell after the other. Only JSON crosses its border.
 
 `monty`     an interpreter in Rust, in worker processes, without any authority of its own
 `os`        CPython behind bubblewrap, seccomp and limits
@@ -22,8 +22,8 @@ JSON = Any
 Kind = Literal["monty", "os", "process"]
 
 Ending = Literal["ok", "error", "timeout", "memory", "output", "calls", "lost"]
-"""How a cell ended: by itself; by an exception; out of time, of memory, of output, of calls to the host; or because
-its interpreter ended under it."""
+"""The way in which a cell ended: by itself; by an exception; out of time, of memory, of output, of calls to the host;
+or because its interpreter ended while it ran."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,17 +32,18 @@ class ReplLimits:
 
     memory_bytes: int = 512 * 2**20
     cell_seconds: float = 60.0
-    """Of its own running time; while it waits for the host the clock stands still."""
+    """The running time of a cell; while it waits for the host the clock stands still."""
     output_chars: int = 200_000
     """Printed by one cell and kept. More is counted and dropped; ten times as much ends the cell."""
     host_calls: int = 10_000
-    """In one cell."""
+    """The most host calls of one cell."""
     calls_bytes: int = 256 * 2**20
-    """Of the arguments and results of all calls of a run: they are kept while it goes on. Contexts do not count."""
+    """The most bytes of the arguments and results of all calls of a run: they are kept while it goes on. Contexts do
+    not count."""
     message_bytes: int = 32 * 2**20
     """The largest value that may cross, either way. What a cell sends may besides hold 250,000 values at most."""
     disk_bytes: int = 64 * 2**20
-    """Of its own files, where it has any."""
+    """The most bytes of its own files, where it has any."""
 
 
 class HostError(Exception):
@@ -68,11 +69,11 @@ class Cell(Struct, frozen=True, kw_only=True):
     stdout: str = ""
     stderr: str = ""
     error: str = ""
-    """For the one who wrote the code: a traceback of their own lines, or which limit was reached; else empty."""
+    """The error for the author of the code: a traceback of their own lines, or which limit was reached; else empty."""
     dropped: int = 0
     """Characters of output that were not kept."""
     values: dict[str, JSON] = field(default_factory=dict)
-    """Of the variables that were asked for and exist; what is not JSON as its `repr`, cut."""
+    """The variables that were asked for and exist; what is not JSON as its `repr`, cut."""
     names: dict[str, str] = field(default_factory=dict)
     """Every variable that code here has made, private ones left out, and the name of its type."""
     seconds: float = 0.0

@@ -1,4 +1,5 @@
-"""A blocking door to async work that is opened when it is first used and closed with its owner, who has two ends.
+"""A blocking facade over async work. It opens at the first use and closes with its owner, which has a sync and an async
+end.
 
 All doors of a process lead to one event loop in one thread, which ends when the last of them is closed. So a session
 that blocks costs no thread of its own, and what sessions share (connections, journals, ensembles) works in one loop.
@@ -184,7 +185,7 @@ class _End:
 
 
 async def _pump(events: AsyncGenerator[T, None], items: queue.SimpleQueue[T | _End]) -> None:
-    """In one task from first to last: what holds a timeout across a `yield` cannot change tasks."""
+    """Runs in one task from first to last: what holds a timeout across a `yield` cannot change tasks."""
     error: Exception | None = None
     try:
         async with aclosing(events):

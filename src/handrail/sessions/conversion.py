@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 class ToolForm(Struct, frozen=True):
-    """Who writes a provider's form, where it is in the body of a request, and how it is told from others."""
+    """A provider's form of tools: how it is written, its place in the body of a request, and how it is recognised."""
 
     wire: str
     place: tuple[str, ...]
@@ -93,7 +93,7 @@ def convert_tools(provider: str, tools: Iterable[Any]) -> ConvertedTools:
 
 
 def convert_to_openai_tools(tools: Iterable[Any]) -> list[dict[str, Any]]:
-    """For Chat Completions and the servers that speak it."""
+    """Tools for Chat Completions and the servers that speak it."""
     return _converted("openai", tools)
 
 
@@ -147,7 +147,7 @@ def _written(
 
 
 def _in_order(native: Mapping[int, dict[str, Any]], written: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
-    """As they were given; natives first where many became one (Gemini) or one became many (ensembles)."""
+    """The tools as they were given; natives first where many became one (Gemini) or one became many (ensembles)."""
     if len(native) + len(written) != count:
         return [*native.values(), *written]
     rest = iter(written)

@@ -92,7 +92,7 @@ def create_llm(
 
 
 def with_fallback(first: LLM, others: Iterable[LLM], clock: Clock = SystemClock()) -> LLM:
-    """One model that is several: where one gives no reply, the next is asked. Each keeps its own settings."""
+    """Makes one model of several: if one gives no reply, the next is asked. Each keeps its own settings."""
     others = tuple(others)
     if not others:
         return first
@@ -278,7 +278,7 @@ def _key(name: str, service: ModelService, given: str | None, *, own_address: bo
 
 
 def _answers(name: str, base_url: str | None) -> str:
-    """Who answers: what one server signs, another under the same name does not understand."""
+    """The identity of an answering server: what one server signs, another under the same name does not understand."""
     return name if base_url is None else f"{name} at {urlsplit(base_url).netloc}"
 
 

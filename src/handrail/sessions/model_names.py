@@ -22,7 +22,7 @@ _FAMILIES = {
     "grok": "xai",
     "kimi-": "kimi",
 }
-"""Where a model of such a name is found, for people who name it alone."""
+"""The service of a model with such a name, for people who name the model alone."""
 
 
 def check_create_arguments(name: Any, tools: Any, fallback: Any) -> None:

@@ -30,7 +30,8 @@ class SessionReply(Struct, Generic[T], frozen=True):
     value: T
     """The answer as the type that was asked for; without one, its text."""
     results: tuple[ToolResult, ...] = ()
-    """Of the calls that this prompt led to, in order; without those by which the model gave a typed answer."""
+    """The results of the calls that this prompt led to, in order; without those by which the model gave a typed
+    answer."""
 
     def __str__(self) -> str:
         return self.text
@@ -65,7 +66,7 @@ class AsyncSessionStream(Generic[T]):
 
     @property
     async def text_stream(self) -> AsyncIterator[str]:
-        """Only the pieces of text, in place of all events."""
+        """Iterates over the pieces of text, instead of all events."""
         async for event in self.events:
             if isinstance(event, TextDelta):
                 yield event.text
@@ -110,7 +111,7 @@ class SessionStream(Generic[T]):
 
     @property
     def text_stream(self) -> Iterator[str]:
-        """Only the pieces of text, in place of all events."""
+        """Iterates over the pieces of text, instead of all events."""
         for event in self.events:
             if isinstance(event, TextDelta):
                 yield event.text

@@ -64,7 +64,7 @@ class SessionOptions(ExecutorParts, total=False):
     on_error: OnError
     """What becomes of a call that fails."""
     context: Context
-    """Who asks."""
+    """The caller's context."""
     plan: Plans
     """True: the model states a plan before it reads anything, and what follows it needs no question for where its
     values come from. "ask": a person allows the plan at once, and is asked about everything else."""
@@ -75,10 +75,10 @@ class SessionSetup(Struct, frozen=True, kw_only=True):
 
     model: Model
     tools: tuple[Any, ...]
-    """As they were given: what an ensemble has is known when it is prepared."""
+    """The tools as they were given: what an ensemble has is known when it is prepared."""
     defaults: ModelRequest
     journal: Journal | Path | None
-    """One that is open, the file of one, or none: then the record is kept in memory as long as the session is open."""
+    """An open journal, the file of one, or none: then the record is kept in memory as long as the session is open."""
     approver: AnyApprover | None
     deps: Any
     """What the tools get besides their arguments."""
@@ -86,11 +86,12 @@ class SessionSetup(Struct, frozen=True, kw_only=True):
     """The type of what each prompt gives them, where the session gives nothing."""
     options: SessionOptions
     code: CodeSettings | Literal["service"] | None
-    """Where code of the model runs that calls the tools: here, or at the service. None: it calls them itself."""
+    """The place where code of the model runs that calls the tools: here, or at the service. None: the model calls them
+    itself."""
     on_wait: OnWait = "tell"
     """Whether the model is told that a call waits for a person, or the run pauses at the call."""
     agent: Agent | None = None
-    """Who speaks first, if the session was given an agent."""
+    """The agent that speaks first, if the session was given an agent."""
 
 
 _LIMITS, _OFFERING = Limits(), Offering()

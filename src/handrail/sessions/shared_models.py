@@ -26,7 +26,7 @@ class NamedModel:
         self.llm: LLM = LLM(self._use.value, **made.settings)
 
     def use_again(self) -> None:
-        """For a session that was closed and is asked again."""
+        """Uses the models again for a session that was closed and gets another prompt."""
         model = self.llm.model
         if self not in self._use.users:
             self._use = _models.join(self._name, self, model, lambda known: known is model)

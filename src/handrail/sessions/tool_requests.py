@@ -18,7 +18,7 @@ from handrail.core.jsontext import object_or_text
 from handrail.tools.tool import Tool, as_tool
 
 Functions = Mapping[str, Callable[..., Any]] | Iterable[Callable[..., Any]]
-"""By name, or functions and tools that have their names."""
+"""Functions by name, or functions and tools that have names."""
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 """Connections to the PostgreSQL server of a state: made when they are needed, kept, and thrown away when it is gone.
 
-While the server cannot be reached, requests fail at once: it is tried anew only after a moment.
+While the server cannot be reached, requests fail at once: it is tried again only after a moment.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class ConnectionPool:
 
     @contextmanager
     def connection(self) -> Iterator[psycopg.Connection]:
-        """One that nobody else uses meanwhile.
+        """A connection that nobody else uses until the block ends.
 
         Raises:
             StateUnavailable: None can be made, or all are in use for too long.
@@ -185,7 +185,7 @@ class ConnectionPool:
             connection.close()
 
     def close(self) -> None:
-        """Those in use are closed when they are given back."""
+        """Closes the connections; those in use are closed when they are given back."""
         with self._lock:
             self._closed = True
         self.forget_idle()

@@ -89,11 +89,11 @@ class StateDatabase:
         return await self._in_thread(_WRITE if serializable else _WRITE_COMMITTED, work)
 
     def read_now(self, work: Work[T]) -> T:
-        """As `read`, for code that may block."""
+        """Reads like `read`, for code that may block."""
         return self._transact(_READ, work)
 
     def write_now(self, work: Work[T], *, serializable: bool = True) -> T:
-        """As `write`, for code that may block."""
+        """Writes like `write`, for code that may block."""
         return self._transact(_WRITE if serializable else _WRITE_COMMITTED, work)
 
     def execute_now(self, statement: str, values: Any = (), *, patience: float = 0.0) -> list[tuple[Any, ...]]:

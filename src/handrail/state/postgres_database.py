@@ -54,7 +54,7 @@ class PostgresDatabase:
             return self._database.write_now(self._written(work, alone), serializable=False)
 
     def close(self) -> None:
-        """Nothing: other stores use the same database."""
+        """Does nothing: other stores use the same database."""
 
     def _written(self, work: Work[T], alone: bool) -> Callable[[psycopg.Connection], T]:
         def written(connection: psycopg.Connection) -> T:

@@ -38,7 +38,7 @@ class Migration(Struct, frozen=True):
     reads_with: str
     """The first handrail that reads the tables as this step leaves them, as `0.2.0`."""
     statements: str
-    """One or several, with semicolons between them."""
+    """SQL statements, with semicolons between them."""
 
 
 class StoreSchema(Struct, frozen=True):
@@ -53,7 +53,7 @@ class StoreSchema(Struct, frozen=True):
 
 
 def find_version(connection: psycopg.Connection, store: str) -> tuple[int, str]:
-    """At which step the tables of a store are, and which handrail reads them; step 0 of none."""
+    """The step at which the tables of a store are, and the handrail that reads them; step 0 if there are none."""
     if not connection.execute(_THERE, (f"{SCHEMA}.schema_version",)).fetchone()[0]:  # type: ignore[index]
         return 0, ""
     row = connection.execute("SELECT version, reads_with FROM schema_version WHERE store = %s", (store,)).fetchone()
@@ -83,7 +83,7 @@ def migrate(connection: psycopg.Connection, url: StateUrl, schema: StoreSchema) 
 
 
 def check_version(connection: psycopg.Connection, url: StateUrl, schema: StoreSchema) -> int:
-    """At which step the tables are.
+    """The step at which the tables are.
 
     Raises:
         StateError: At one that this handrail does not know.

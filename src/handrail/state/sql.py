@@ -63,11 +63,11 @@ class SqlDatabase(Protocol):
         ...
 
     def read_now(self, work: Work[T]) -> T:
-        """As `read`, for code that may block."""
+        """Reads like `read`, for code that may block."""
         ...
 
     def write_now(self, work: Work[T], *, alone: bool = True) -> T:
-        """As `write`, for code that may block."""
+        """Writes like `write`, for code that may block."""
         ...
 
     def close(self) -> None: ...

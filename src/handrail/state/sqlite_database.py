@@ -69,11 +69,11 @@ class SqliteDatabase:
         return await self._in_thread("BEGIN", work)
 
     async def write(self, work: Work[T], *, alone: bool = True) -> T:
-        """No other process writes between what the work reads and what it writes; in a file that is always so."""
+        """Writes in a transaction. No other process writes between what the work reads and what it writes."""
         return await self._in_thread("BEGIN IMMEDIATE", work)
 
     def read_now(self, work: Work[T]) -> T:
-        """As `read`, at once: it waits for nobody who writes."""
+        """Reads at once, without waiting for a writer."""
         if self._path is None:
             return self._transact(self._writing, self._connection, "BEGIN", work)
         with self._reading:
@@ -102,7 +102,7 @@ class SqliteDatabase:
         # A method: while it runs, this object is in use, and the connection is not closed under it.
         try:
             with lock:
-                return _whole(connection, begin, work)
+                return _in_transaction(connection, begin, work)
         except sqlite3.Error as error:
             raise self._explained(error) from error
         except UnicodeEncodeError as error:  # half of a surrogate pair
@@ -115,7 +115,7 @@ class SqliteDatabase:
         return BusError("internal_error", f"the {self._store} of this node: {_FULL.get(code, str(error))}")
 
 
-def _whole(connection: sqlite3.Connection, begin: str, work: Work[T]) -> T:
+def _in_transaction(connection: sqlite3.Connection, begin: str, work: Work[T]) -> T:
     connection.execute(begin)
     try:
         done = work(connection)
@@ -129,8 +129,8 @@ def _whole(connection: sqlite3.Connection, begin: str, work: Work[T]) -> T:
 
 def _prepare(connection: sqlite3.Connection, tables: StoreTables) -> None:
     # What the file holds is looked at before anything is done to it.
-    _whole(connection, "BEGIN", lambda inside: check_file(inside, tables))
+    _in_transaction(connection, "BEGIN", lambda inside: check_file(inside, tables))
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
-    _whole(connection, "BEGIN IMMEDIATE", lambda inside: migrate_file(inside, tables))
+    _in_transaction(connection, "BEGIN IMMEDIATE", lambda inside: migrate_file(inside, tables))

@@ -44,7 +44,7 @@ def migrate_file(connection: sqlite3.Connection, tables: StoreTables) -> int:
 
 
 def check_file(connection: sqlite3.Connection, tables: StoreTables) -> int:
-    """At which step the file is; 0 of one without tables.
+    """The step at which the file is; 0 for one without tables.
 
     Raises:
         UsageError: As `migrate_file`.

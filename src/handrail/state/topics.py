@@ -112,10 +112,10 @@ class Topics:
             _tell(heard, None)
         for notice in connection.notifies():
             topic, _, text = notice.payload.partition("\n")
-            for heard in self._of(topic):
+            for heard in self._listeners_of(topic):
                 _tell(heard, text)
 
-    def _of(self, topic: str) -> list[Heard]:
+    def _listeners_of(self, topic: str) -> list[Heard]:
         with self._lock:
             return list(self._heard.get(topic, ()))
 

@@ -71,7 +71,7 @@ _DEFAULTS = ModelRequest(messages=())
 
 
 def secrets_of(tools: Sequence[ToolOffer]) -> dict[str, frozenset[str]]:
-    """By tool, the names of arguments that its schema declares as secret."""
+    """The names of arguments that the schema of each tool declares as secret."""
     found = {tool.name: secret_fields(tool.input_schema) for tool in tools}
     return {name: fields for name, fields in found.items() if fields}
 
@@ -173,7 +173,7 @@ def _hash_bytes(value: Any) -> Any:
 
 
 def _some(**fields: Any) -> Plain:
-    """Those that are not empty."""
+    """The fields that are not empty."""
     return {name: value for name, value in fields.items() if value}
 
 

@@ -28,7 +28,7 @@ from handrail.testing.cassette_entries import OutputParts, Plain, ReplyParts, re
 
 VERSION = 1
 _AGAIN = "#"
-"""Between the name of a tool and the number of its form."""
+"""Separates the name of a tool from the number of its form."""
 
 
 def write_cassette(path: Path, entries: Sequence[Plain]) -> None:
@@ -65,7 +65,7 @@ def read_cassette(path: Path) -> list[Plain]:
         tools = msgspec.convert(content, _CassetteFile).tools
         for number, entry in enumerate(content["entries"], 1):
             where = f"entry {number}: "
-            entries.append(_whole(entry, entries, tools))
+            entries.append(_checked_entry(entry, entries, tools))
     except (ValueError, msgspec.MsgspecError, RecursionError) as error:
         raise UsageError(f"{path}: {where}{error}; correct it, or record it again") from error
     return entries
@@ -120,13 +120,13 @@ def _follows(messages: list[Any], before: Sequence[Plain]) -> tuple[int | None, 
     for number in range(len(before), 0, -1):
         earlier = before[number - 1]
         if "reply" in earlier:
-            told = _told(earlier)
+            told = _messages_of_entry(earlier)
             if messages[: len(told)] == told:
                 return number, len(told)
     return None, 0
 
 
-def _told(entry: Plain) -> list[Any]:
+def _messages_of_entry(entry: Plain) -> list[Any]:
     return [*entry["request"]["messages"], *reply_as_messages(entry["reply"])]
 
 
@@ -139,7 +139,7 @@ def _form(name: str, tool: Plain, tools: dict[str, Plain]) -> str:
     return key
 
 
-def _whole(entry: Plain, before: Sequence[Plain], tools: Plain) -> Plain:
+def _checked_entry(entry: Plain, before: Sequence[Plain], tools: Plain) -> Plain:
     """
     Raises:
         ValueError: Something in it does not go with the rest of the file.
@@ -155,7 +155,7 @@ def _whole(entry: Plain, before: Sequence[Plain], tools: Plain) -> Plain:
     if part.after is not None:
         if not 0 < part.after <= len(before) or "reply" not in before[part.after - 1]:
             raise ValueError(f"`after` names entry {part.after}, which is not a reply before this one")
-        messages = [*_told(before[part.after - 1]), *messages]
+        messages = [*_messages_of_entry(before[part.after - 1]), *messages]
     if missing := [key for key in part.tools if key not in tools]:
         raise ValueError(f"the tool {missing[0]!r} is not among the `tools` of the file")
     offered = {key.partition(_AGAIN)[0]: tools[key] for key in part.tools}

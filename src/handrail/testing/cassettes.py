@@ -43,7 +43,7 @@ from handrail.testing.cassette_file import read_cassette, write_cassette
 from handrail.testing.differences import differences, is_same
 
 CassetteMode = Literal["replay", "record", "rerecord"]
-"""Replay and never record; record where there is no file; record anew."""
+"""Replay and never record; record where there is no file; always record."""
 
 VARIABLE = "HANDRAIL_CASSETTES"
 _FOLDER = "cassettes"

@@ -26,7 +26,7 @@ def differences(recorded: Any, now: Any, path: str = "") -> Iterator[str]:
             was, is_ = (each[at] if at < len(each) else _ABSENT for each in (recorded, now))
             yield from differences(was, is_, f"{path}[{at}]")
     elif not _fits(recorded, now):
-        was, is_ = _shown(recorded, now)
+        was, is_ = _shown_pair(recorded, now)
         yield f"{path or 'it'}: recorded {was}, now {is_}"
 
 
@@ -46,7 +46,7 @@ def _pattern(recorded: str) -> re.Pattern[str]:
     return re.compile(".*".join(map(re.escape, recorded.split(MASK))), re.DOTALL)
 
 
-def _shown(recorded: Any, now: Any) -> tuple[str, str]:
+def _shown_pair(recorded: Any, now: Any) -> tuple[str, str]:
     if not (isinstance(recorded, str) and isinstance(now, str)):
         return _cut(recorded), _cut(now)
     pairs = enumerate(zip(recorded, now, strict=False))

@@ -30,11 +30,11 @@ def canonical_definition(data: Mapping[str, Any]) -> dict[str, Any]:
         if key in _OURS:
             if key == "untrusted" and "annotations" in data:
                 found.pop(key, None)  # the hint is only for what says nothing itself
-            _once(found, key, value)
+            _set_once(found, key, value)
         elif key in _SCHEMA_KEYS:
-            _once(found, "input_schema", _schema(value, key))
+            _set_once(found, "input_schema", _schema(value, key))
         elif key in _OUTPUT_KEYS:
-            _once(found, "output_schema", None if value is None else _schema(value, key))
+            _set_once(found, "output_schema", None if value is None else _schema(value, key))
         elif (reader := _READERS.get(key)) is not None:
             reader(found, value)
         elif key not in _IGNORED:
@@ -42,7 +42,7 @@ def canonical_definition(data: Mapping[str, Any]) -> dict[str, Any]:
     if "name" not in found:
         raise InvalidDefinition(f"a tool definition needs a name; got the keys {sorted(data)}")
     if bound := found.pop("bound", None):
-        _once(found, "binding", bound)
+        _set_once(found, "binding", bound)
     return found
 
 
@@ -80,16 +80,16 @@ def _timeout_ms(found: dict[str, Any], value: Any) -> None:
         return
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise InvalidDefinition(f"a timeout in milliseconds is a number, not {value!r}")
-    _once(found, "timeout", value / 1000)
+    _set_once(found, "timeout", value / 1000)
 
 
 def _annotations(found: dict[str, Any], value: Any) -> None:
-    """MCP's hints. Without a word on it, a tool from elsewhere counts as a side effect."""
+    """MCP's hints. If they say nothing, a tool from elsewhere counts as a side effect."""
     if not isinstance(value, Mapping | None):
         raise InvalidDefinition(f"annotations are an object, not {type(value).__name__}")
     hints = value or {}
-    _once(found, "side_effects", hints.get("readOnlyHint") is not True)
-    _once(found, "idempotent", hints.get("idempotentHint") is True)
+    _set_once(found, "side_effects", hints.get("readOnlyHint") is not True)
+    _set_once(found, "idempotent", hints.get("idempotentHint") is True)
     if hints.get("openWorldHint") is True:
         found.setdefault("untrusted", True)
 
@@ -111,7 +111,7 @@ _READERS: dict[str, Callable[[dict[str, Any], Any], None]] = {
 }
 
 
-def _once(found: dict[str, Any], key: str, value: Any) -> None:
+def _set_once(found: dict[str, Any], key: str, value: Any) -> None:
     if key in found:
         raise InvalidDefinition(f"{key!r} is given twice, in two spellings; keep one")
     found[key] = value

@@ -104,7 +104,7 @@ _GRAVE_WORDS = frozenset(
 )
 """Words in the names of tools that others could get in by, or that undo more than one thing."""
 UNMAKING = frozenset({"delete", "cancel", "close", "revoke", "block", "unsubscribe", "move", "archive", "mark", "open"})
-"""Where a title does not say what is written, but what it is done to."""
+"""Verbs whose title does not say what is written, but what the verb is done to."""
 _WEAK = frozenset({"make", "do", "add", "create", "place", "submit", "perform", "issue", "put", "set", "new"})
 """Verbs that another word of the name tells more of: `add_label` labels, `make_payment` pays."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")

@@ -81,7 +81,7 @@ class Ensemble:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """Those that may be offered now: none while the group is disabled or closed."""
+        """The tools that may be offered now: none while the group is disabled or closed."""
         if not self.enabled or self.state == "closed":
             return ()
         return tuple(tool for tool in self._tools.values() if tool.name not in self._disabled)
@@ -96,13 +96,13 @@ class Ensemble:
         if tool is None:
             self.enabled = True
         else:
-            self._disabled.discard(self._known(tool))
+            self._disabled.discard(self._check_name(tool))
 
     def disable(self, tool: str | None = None) -> None:
         if tool is None:
             self.enabled = False
         else:
-            self._disabled.add(self._known(tool))
+            self._disabled.add(self._check_name(tool))
 
     async def prepare(self) -> None:
         """Get ready to be used: connect, load. Once; after `close()` it may be prepared again."""
@@ -157,7 +157,7 @@ class Ensemble:
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
 
-    def _known(self, tool: str) -> str:
+    def _check_name(self, tool: str) -> str:
         if tool not in self._tools:
             raise UsageError(f"ensemble {self.name!r} has no tool {tool!r}; it has {', '.join(self._tools) or 'none'}")
         return tool

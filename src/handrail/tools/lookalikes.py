@@ -1,4 +1,4 @@
-"""Names that people cannot tell apart.
+"""Finds names that people cannot tell apart.
 
 Two names look alike if they are the same once case, accents, separators and invisible
 characters are gone and each letter stands for its Latin double; or if they differ in

@@ -1,4 +1,4 @@
-"""Messages as they may be written down: without what a tool declares as secret."""
+"""Masks in messages what a tool declares as secret, before they are written down."""
 
 from __future__ import annotations
 

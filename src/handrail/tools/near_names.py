@@ -33,7 +33,7 @@ class NearNames:
         return difflib.get_close_matches(name[:_LONGEST], self._candidates(name[:_LONGEST]), n=n)
 
     def _candidates(self, name: str) -> list[str]:
-        """Those that share most letters in a row with a name; of these the ones that are as long."""
+        """The names that share most letters in a row with a name; of these the ones of the nearest length."""
         rows = {name[at : at + _ROW] for at in range(len(name) - _ROW + 1)}
         counts = sorted((count, row) for row in rows if "\n" not in row and (count := self._text.count(row)))
         shared: Counter[str] = Counter()

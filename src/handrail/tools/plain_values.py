@@ -1,6 +1,6 @@
 """Values that hold no free text: numbers, booleans, dates, addresses, one of several words that a developer wrote.
 
-The extract of what outsiders wrote consists of them. A value is built anew by its schema, so that nothing else that a
+The extract of what outsiders wrote consists of them. A value is rebuilt by its schema, so that nothing else that a
 model answered comes along.
 """
 
@@ -78,15 +78,15 @@ def _check(schema: Any, root: Mapping[str, Any], path: str, tool: str, depth: in
 
 
 def plain_value(value: Any, schema: Mapping[str, Any]) -> Any:
-    """The value, made anew by its schema. Fields that the schema does not have are left out.
+    """The value, rebuilt by its schema. Fields that the schema does not have are left out.
 
     Raises:
         NotPlain: It does not fit.
     """
-    return _plain(value, schema, schema, 0)
+    return _plain_value(value, schema, schema, 0)
 
 
-def _plain(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> Any:
+def _plain_value(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> Any:
     if depth > _DEEPEST:
         raise NotPlain
     schema = _resolved(schema, root)
@@ -95,7 +95,7 @@ def _plain(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any], depth
         return next(each for each in _found(value, allowed))
     for option in _options(schema):
         try:
-            return _plain(value, option, root, depth + 1)
+            return _plain_value(value, option, root, depth + 1)
         except NotPlain:
             continue
     if _options(schema):
@@ -113,10 +113,12 @@ def _plain(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any], depth
         case str() if "string" in kinds and _is_plain_text(value, schema):
             return value
         case list() if "array" in kinds and len(value) <= _MOST_ITEMS:
-            return [_plain(each, schema.get("items", {}), root, depth + 1) for each in value]
+            return [_plain_value(each, schema.get("items", {}), root, depth + 1) for each in value]
         case dict() if "object" in kinds:
             known = schema.get("properties", {})
-            return {name: _plain(value[name], each, root, depth + 1) for name, each in known.items() if name in value}
+            return {
+                name: _plain_value(value[name], each, root, depth + 1) for name, each in known.items() if name in value
+            }
     raise NotPlain
 
 

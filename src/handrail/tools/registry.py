@@ -170,7 +170,7 @@ class RegisteredTools:
         return tool.sets.get(self, lambda: RegisteredTools((*self._tools, tool)))
 
     def for_model(self, model: str) -> RegisteredTools:
-        """Those that this model may call."""
+        """The tools that this model may call."""
         if all(tool.definition.models is None for tool in self._tools):
             return self
         return RegisteredTools(tool for tool in self._tools if is_open_to_model(tool, model))

@@ -10,7 +10,7 @@ from handrail.core.errors import InvalidDefinition
 
 _SYSTEM = (Path("/proc"), Path("/sys"), Path("/dev"))
 _OWN = Path("/tmp")
-"""Each sandbox has one of its own."""
+"""The folder that each sandbox has for itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class SandboxAccess:
     """Files and directories, seen at their own paths and never changed. Relative ones begin at the working directory
     of the moment at which this value is made."""
     memory_bytes: int | None = None
-    """More than the bare worker has. None here and below takes the policy's limit."""
+    """Memory beyond that of the bare worker. None, here and below, takes the policy's limit."""
     cpu_seconds: float | None = None
     """Processor time for one call, over all its threads, rounded up to whole seconds."""
     disk_bytes: int | None = None

@@ -26,7 +26,7 @@ _K, _B = 1.2, 0.6
 _EXACT, _NEAR = 12.0, 6.0
 """Added where the query is the name or holds it, and, in part, where the query is nearly the name."""
 _NEARLY = 0.6
-"""From this likeness on two names are nearly the same."""
+"""The likeness from which on two names are nearly the same."""
 _ALIKE, _RELATED = 0.7, 0.45
 """What a word counts for that is spelt nearly like one of the query, and one that means about the same."""
 _SPELT = 12
@@ -122,7 +122,7 @@ class ToolIndex:
         query = query[:LONGEST]
         scores: dict[int, float] = defaultdict(float)
         found: dict[int, list[str]] = defaultdict(list)
-        for word, share in self._asked(query).items():
+        for word, share in self._query_weights(query).items():
             for at, gain in self._gains(word):
                 scores[at] += share * gain
                 found[at].append(word)
@@ -136,7 +136,7 @@ class ToolIndex:
             for at, _ in zip(allowed, range(count), strict=False)
         ]
 
-    def _asked(self, query: str) -> dict[str, float]:
+    def _query_weights(self, query: str) -> dict[str, float]:
         """The words to look for, and what each counts for. A word that comes twice does not count twice."""
         own = list(dict.fromkeys(comparable_words(query)))
         asked = dict.fromkeys(own, 1.0)
@@ -207,19 +207,19 @@ def _parameters(schema: Any, deep: int) -> Iterator[tuple[str, str]]:
     properties = schema.get("properties")
     for name, sub in properties.items() if isinstance(properties, Mapping) else ():
         if isinstance(sub, Mapping):
-            yield str(name), _said(sub)
+            yield str(name), _words_of_schema(sub)
             yield from _parameters(sub, deep - 1)
     yield from _parameters(schema.get("items"), deep)
 
 
-def _said(schema: Mapping[str, Any]) -> str:
+def _words_of_schema(schema: Mapping[str, Any]) -> str:
     told, choices = schema.get("description"), schema.get("enum")
     values = [value for value in choices if isinstance(value, str)] if isinstance(choices, Sequence) else []
     return " ".join([told if isinstance(told, str) else "", *values[:50]])
 
 
 def _thirds(text: str) -> frozenset[str]:
-    """Every three letters that stand together, the ends marked."""
+    """Every three letters in a row, with the ends marked."""
     marked = f" {text} "
     return frozenset(marked[at : at + 3] for at in range(len(marked) - 2))
 

@@ -69,7 +69,7 @@ class Retry:
     """How often a failed or timed-out call is tried again. Never applied to a side effect that is not idempotent."""
 
     attempts: int = 3
-    """In all, the first included."""
+    """The number of attempts, the first included."""
     first_delay: float = 0.1
     factor: float = 2.0
 
@@ -151,13 +151,13 @@ class Tool(CalledAs[F_co], Generic[Deps_contra, F_co]):
     definition: ToolDefinition
     handler: Callable[..., Any]
     style: Style | None = None
-    """How the handler is called; found from its signature unless given."""
+    """The style in which the handler is called; found from its signature unless given."""
     isolation: Isolation | None = None
-    """Where it runs. By default async handlers in the loop and plain ones in a thread."""
+    """The place where it runs. By default async handlers run in the loop and plain ones in a thread."""
     sandbox: SandboxAccess | None = None
     """What it may see and use in the sandbox; None is nothing but its own code."""
     concurrency: int | None = None
-    """At most so many calls of this tool at once."""
+    """The most calls of this tool at once."""
     resource: Callable[[Mapping[str, Any]], Hashable] | None = None
     """Names what a call touches: two writers of one resource never overlap, and a write forgets its reads."""
     locate: Locate | None = None
@@ -294,7 +294,7 @@ class Tool(CalledAs[F_co], Generic[Deps_contra, F_co]):
 
     @property
     def source(self) -> str:
-        """Who offers it, in words: its group, or the function that it is."""
+        """The origin of the tool in words: its group, or the function that it is."""
         if self.ensemble:
             return f"ensemble {self.ensemble!r}"
         function = without_partials(self.handler)
@@ -312,7 +312,7 @@ class Tool(CalledAs[F_co], Generic[Deps_contra, F_co]):
 
     @property
     def effects(self) -> str:
-        """In a word, for people."""
+        """The effects in a word, for people."""
         if self.reads:
             return "reads"
         return "writes, idempotent" if self.definition.idempotent else "writes"

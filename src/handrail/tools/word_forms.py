@@ -62,7 +62,7 @@ def name_parts(name: str) -> list[str]:
 
 def bare_letters(text: str) -> str:
     """A name by its letters and digits alone."""
-    return "".join(_PARTS.findall(_plain(text)))
+    return "".join(_PARTS.findall(_folded(text)))
 
 
 @lru_cache(maxsize=32_768)
@@ -80,14 +80,14 @@ def word_root(word: str) -> str:
 
 
 def _split(text: str) -> Iterator[str]:
-    for word in _PARTS.findall(_plain(_CAMEL.sub(" ", text))):
+    for word in _PARTS.findall(_folded(_CAMEL.sub(" ", text))):
         if _UNSPACED.match(word) is None:
             yield word
         else:
             yield from (word[at : at + 2] for at in range(max(len(word) - 1, 1)))
 
 
-def _plain(text: str) -> str:
+def _folded(text: str) -> str:
     """Folded case, no accents. What is ASCII already needs only the first."""
     if text.isascii():
         return text.lower()

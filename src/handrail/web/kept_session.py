@@ -1,4 +1,4 @@
-"""One session of a user: its turns go on without anybody who watches, and any number of browsers follow them.
+"""One session of a user: its turns go on when nobody watches, and any number of browsers follow them.
 
 What was said is in the journal. In memory are the latest events, so that a browser
 that was cut off gets what it missed, and the questions that wait for an answer.
@@ -63,7 +63,7 @@ logger = logging.getLogger(__name__)
 
 State = Literal["idle", "working", "waiting", "interrupted"]
 _PAUSE_SECONDS = 2.0
-"""For a turn to pause at its questions when the program ends."""
+"""The time for a turn to pause at its questions when the program ends."""
 _SHOWN = 200
 """Messages of a snapshot."""
 
@@ -74,9 +74,9 @@ class _OpenQuestion:
 
     shown: dict[str, Any]
     tool: str | None
-    """None if the call is that of an agent below, whose tools are not known here."""
+    """The tool; None if the call is that of an agent below, whose tools are not known here."""
     question: Confirmation | None = None
-    """None of one that was read from the record."""
+    """The question; None for one that was read from the record."""
     word: asyncio.Future[_Answer] | None = None
     """What the call waits for; None once the turn has paused."""
 
@@ -140,7 +140,7 @@ class WebSession:
         return [each.shown for each in self._open.values()]
 
     def snapshot(self) -> WebEvent:
-        """How things are now, for a page that is loaded."""
+        """The state of the session at this moment, for a page that is loaded."""
         messages = self.conversation.messages
         shown = browser_messages(messages[-_SHOWN:], self._sessions.tools)
         told = {

@@ -215,7 +215,7 @@ class WebSessions(ClosedOnExit):
 
     @asynccontextmanager
     async def lifespan(self, app: Any) -> AsyncIterator[None]:
-        """For the `lifespan` of a FastAPI or Starlette application."""
+        """The `lifespan` of a FastAPI or Starlette application."""
         async with self:
             yield
 

@@ -108,7 +108,7 @@ def test_what_must_not_happen_twice_is_not_done_again_when_its_answer_is_lost(pa
     assert post.works.paid == 1
 
 
-def test_nobody_says_that_it_was_done_or_not_when_the_node_was_started_anew(page: Page, post: BusNode) -> None:
+def test_after_a_restart_of_the_node_the_call_is_in_doubt(page: Page, post: BusNode) -> None:
     page.evaluate("() => { cut = true; globalThis.pending = outcome(ask('desk.pay')); }")
     page.evaluate("until(() => sent.length > 0)")
     post.stop()
@@ -120,7 +120,7 @@ def test_nobody_says_that_it_was_done_or_not_when_the_node_was_started_anew(page
     assert post.works.paid == before
 
 
-def test_what_may_be_done_twice_is_answered_by_a_node_that_was_started_anew(page: Page, post: BusNode) -> None:
+def test_an_idempotent_call_is_answered_by_a_restarted_node(page: Page, post: BusNode) -> None:
     page.evaluate("() => { cut = true; globalThis.pending = outcome(ask('desk.echo', {text: 'again'})); }")
     page.evaluate("until(() => sent.length > 0)")
     post.stop()
@@ -193,7 +193,7 @@ def test_a_silent_stream_repeats_its_last_ack(browser: Browser, post: BusNode) -
         assert page.evaluate("sent.slice(1)") == [{"type": "ack", "upto": 3}]
 
 
-def test_a_stream_that_is_followed_begins_anew_when_the_node_does(page: Page, post: BusNode) -> None:
+def test_a_followed_stream_starts_over_when_the_node_restarts(page: Page, post: BusNode) -> None:
     page.evaluate(
         """() => {
           globalThis.states = [];

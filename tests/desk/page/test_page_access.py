@@ -167,7 +167,7 @@ def test_a_wrong_token_is_said_to_be_wrong_and_a_good_one_helps(served: PageNode
     expect(page.get_by_role("navigation").first).to_be_visible()
 
 
-def test_a_token_is_still_good_when_the_node_was_started_anew(served: PageNode, tab: Tab) -> None:
+def test_a_token_is_still_valid_after_a_restart_of_the_node(served: PageNode, tab: Tab) -> None:
     page = tab(served, allow=("WebSocket connection",))
     expect(page.locator("main textarea")).to_be_visible()  # everything that it needs is loaded
     before = served.url

@@ -124,7 +124,7 @@ def test_what_was_offered_picked_and_failed_and_how_long_it_took_is_shown(served
     expect(other.get_by_role("img")).to_have_accessible_name("No calls yet")
 
 
-def test_a_side_effect_that_is_tried_waits_for_a_word_and_runs_once_or_not_at_all(served: PageNode, tab: Tab) -> None:
+def test_a_side_effect_in_a_trial_waits_for_approval_and_runs_once_or_not_at_all(served: PageNode, tab: Tab) -> None:
     page = tab(served, "#/tools/notes:write_note")
     page.get_by_label("path").fill("plan.txt")
     page.get_by_label("text").fill("first\nsecond")

@@ -230,7 +230,7 @@ async def test_memory_over_the_limit_is_refused_and_named() -> None:
 
 
 @pytest.mark.slow
-async def test_processor_time_over_the_limit_ends_the_worker_and_is_counted_for_each_call_anew() -> None:
+async def test_processor_time_over_the_limit_ends_the_worker_and_is_counted_per_call() -> None:
     async with ProcessPool(ProcessLimits(cpu_seconds=1)) as pool:
         first = await call(pool, tools.whereabouts)
         for _ in range(2):

@@ -457,7 +457,7 @@ async def test_one_word_allows_a_whole_plan_and_what_is_besides_is_asked_about()
     assert bank.done == [("pay", IBAN, 98.7)]
 
 
-async def test_a_word_on_a_plan_is_for_its_tools_as_they_are_defined() -> None:
+async def test_an_approval_of_a_plan_is_for_its_tools_as_they_are_defined() -> None:
     bank, journal, person = Bank(), MemoryJournal(), FixedApprover(Allow("ada"))
     said: list[Conversation] = []
 
@@ -502,7 +502,7 @@ async def test_what_a_person_did_not_allow_is_asked_about() -> None:
     assert any("waits for a person's approval" in said for _, said in bank.results)
 
 
-async def test_a_word_on_a_plan_does_not_cover_other_content_than_it_shows() -> None:
+async def test_an_approval_of_a_plan_covers_only_the_content_that_it_shows() -> None:
     prompt = "Mail anna@x.example that I come."
     stated = plan(step("send_mail", to="anna@x.example", body="I come."))
     other = call("send_mail", to="anna@x.example", body="Pay Eve.")

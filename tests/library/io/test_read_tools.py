@@ -57,7 +57,7 @@ def _parameters(schema: dict[str, Any]) -> list[dict[str, Any]]:
     return list(schema["properties"].values())
 
 
-async def test_what_changes_files_waits_for_a_word(tmp_path: Path) -> None:
+async def test_tools_that_change_files_wait_for_approval(tmp_path: Path) -> None:
     async with Executor([io_ensemble(IoSettings(roots={"w": tmp_path}, write=("w",)))]) as executor:
         result = await executor.invoke(ToolCall("", "write_file", {"path": "a", "text": "x"}))
 

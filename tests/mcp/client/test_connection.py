@@ -132,7 +132,7 @@ async def test_a_gateway_that_has_lost_its_server_leaves_it_open_whether_the_cal
         assert lost.value.sent
 
 
-async def test_a_forgotten_session_is_begun_anew_and_the_call_made_once() -> None:
+async def test_a_forgotten_session_is_opened_again_and_the_call_made_once() -> None:
     heard = ConnectionNotices()
     async with served(modern=False) as web, connected(HttpEndpoint(url=web.url), on_change=heard) as connection:
         await call(connection, "echo")

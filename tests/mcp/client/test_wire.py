@@ -39,12 +39,12 @@ def test_commas_in_strings_are_no_values_and_backslashes_hide_no_quote(over: boo
     [b'"' + b"\\ud83d" * 28_000 + b'"', b"[" + b"[]," * 28_000 + b'"\\ud83d"]'],
     ids=["halves", "values beside one"],
 )
-def test_what_is_too_large_to_be_mended_is_refused(structured: bytes) -> None:
+def test_text_too_large_to_be_repaired_is_refused(structured: bytes) -> None:
     found = read_message(message(structured))
     assert isinstance(found, JSONRPCError) and found.id == 7
     assert "too large to mend" in found.error.message
 
 
-def test_halves_of_surrogate_pairs_are_mended_in_what_is_not_too_large() -> None:
+def test_halves_of_surrogate_pairs_are_replaced_in_text_that_is_not_too_large() -> None:
     found = read_message(message(b'["a\\ud83db"]'))
     assert isinstance(found, JSONRPCResponse) and found.result["structuredContent"] == ["a\ufffdb"]

@@ -77,7 +77,7 @@ YES = {"action": "accept", "content": {"allow": True}}
 
 @era
 @pytest.mark.requirement("converser.mcp-server")
-async def test_a_side_effect_runs_on_the_word_of_the_person_at_the_client(era: str) -> None:
+async def test_a_side_effect_runs_once_the_person_at_the_client_approves(era: str) -> None:
     drawer, person = Drawer(), Person("accept", {"allow": True})
     served = drawer.scene()
     async with served.client(era, elicitation_callback=person) as client:
@@ -219,7 +219,7 @@ async def test_a_state_that_is_too_old_is_refused() -> None:
     assert drawer.things == []
 
 
-async def test_a_word_is_good_for_the_tool_as_the_person_saw_it() -> None:
+async def test_an_approval_is_for_the_tool_as_the_person_saw_it() -> None:
     drawer, sold = Drawer(), Drawer()
     served = drawer.scene()
     async with served.client(MODERN, elicitation_callback=Person("accept")) as client:

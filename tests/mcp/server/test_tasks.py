@@ -309,7 +309,7 @@ async def test_a_question_stands_in_the_task_until_it_is_answered() -> None:
 
 
 @pytest.mark.parametrize(("answer", "ran"), [("accept", True), ("decline", False), ("cancel", False)])
-async def test_a_side_effect_in_a_task_waits_there_for_a_word(answer: str, ran: bool) -> None:
+async def test_a_side_effect_in_a_task_waits_there_for_approval(answer: str, ran: bool) -> None:
     done: list[str] = []
 
     @tool(side_effects=True, tags=(LONG,))

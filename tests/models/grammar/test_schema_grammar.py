@@ -11,7 +11,8 @@ from hypothesis import assume, given, strategies as st
 from inline_snapshot import snapshot
 
 from handrail.core.errors import InvalidSchema
-from handrail.models.grammar.schema_grammar import gbnf
+from handrail.models.grammar.grammar_rules import Grammar
+from handrail.models.grammar.schema_grammar import GrammarBuilder
 from handrail.tools.schema.validator import Validator
 from tests.models.grammar.grammar_walk import walk
 
@@ -98,6 +99,12 @@ schemas = st.recursive(
     ),
     max_leaves=6,
 )
+
+
+def gbnf(schema: Any) -> Grammar:
+    """The grammar of one schema."""
+    builder = GrammarBuilder()
+    return builder.grammar(builder.add(schema, "the schema"))
 
 
 def check(schema: Any, seed: int) -> None:

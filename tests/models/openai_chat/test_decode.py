@@ -298,7 +298,7 @@ def test_a_stream_that_is_done_and_said_nothing_is_an_error() -> None:
         list(decoder.finish())
 
 
-def test_a_call_that_groq_refused_is_given_to_the_model_to_mend() -> None:
+def test_a_call_that_groq_refused_is_given_to_the_model_to_correct() -> None:
     failed = {
         "message": "Tool call validation failed: parameters did not match schema",
         "type": "invalid_request_error",

@@ -287,7 +287,7 @@ async def test_a_token_that_does_not_cover_the_capability_is_told_by_its_code(bo
 
 
 @pytest.mark.requirement("hearthnet.confirmation")
-async def test_a_word_is_for_exactly_that_call_and_good_once(board: Board) -> None:
+async def test_an_approval_is_for_exactly_that_call_and_is_used_once(board: Board) -> None:
     executor = ToolExecutor(board.bus, [bound("write", "test.write", side_effects=True)])
     wanted = ToolCall("tc_1", "write", {"text": "yes"})
 
@@ -408,7 +408,9 @@ async def test_the_run_of_a_chat_ends_with_the_last_call_that_is_confirmed_after
 
 
 @pytest.mark.requirement("hearthnet.confirmation")
-async def test_a_chat_that_was_cancelled_while_it_waited_for_a_word_leaves_no_run_and_no_word(board: Board) -> None:
+async def test_a_chat_that_was_cancelled_while_it_waited_for_approval_leaves_no_run_and_no_approval(
+    board: Board,
+) -> None:
     board.serve(ScriptedModel([call("write", "tc_1", n=1)], [text("Done.")]))
     journal, shown = MemoryJournal(), asyncio.Event()
     executor = ToolExecutor(board.bus, [bound("write", "test.write", side_effects=True)], journal=journal)
@@ -662,9 +664,7 @@ async def test_a_tool_may_be_bound_to_the_capability_that_calls_capabilities(boa
 
 @pytest.mark.requirement("hearthnet.executor.run")
 @pytest.mark.parametrize("interactive", [False, True])
-async def test_a_chat_that_cannot_be_had_ends_with_one_error_frame_and_the_code(
-    board: Board, interactive: bool
-) -> None:
+async def test_an_unavailable_chat_ends_with_one_error_frame_and_the_code(board: Board, interactive: bool) -> None:
     class Busy:
         name = "busy"
 

@@ -74,7 +74,7 @@ async def test_a_side_effect_waits_and_runs_once_when_it_is_allowed_and_the_requ
     assert isinstance(last, ResultMessage) and last.result.content == "done"
 
 
-async def test_a_run_that_is_taken_up_without_a_word_waits_on_and_another_persons_run_is_not_there() -> None:
+async def test_a_run_resumed_without_a_decision_waits_on_and_another_persons_run_is_not_there() -> None:
     post, wall = poster()
     model = ScriptedModel(*[[call("post", words="hi"), finished("tool_calls")], [text("It waits."), finished()]] * 2)
     async with scene(model, tools=[post], journal=MemoryJournal()) as there:

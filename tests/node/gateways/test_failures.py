@@ -66,7 +66,7 @@ async def ask_both(there: ServedGateway, **more: Any) -> tuple[openai.APIStatusE
         (ZeroDivisionError("secret place"), (500, 500), ("server_error", "api_error")),
     ],
 )
-async def test_what_fails_before_a_word_is_said_has_its_status(
+async def test_what_fails_before_the_first_text_has_its_own_status(
     error: Exception, statuses: tuple[int, int], kinds: tuple[str, str]
 ) -> None:
     async with scene(Failing(error)) as there:

@@ -59,7 +59,7 @@ async def test_a_field_that_is_wrong_or_unsupported_is_refused_by_its_name(field
     assert error["message"] and model.requests == []
 
 
-async def test_an_mcp_server_that_the_node_does_not_use_is_refused_and_one_that_it_uses_is_not_called_anew() -> None:
+async def test_an_mcp_server_that_the_node_does_not_use_is_refused_and_one_that_it_uses_is_not_called_again() -> None:
     model = ScriptedModel([text("ok"), finished()])
     servers = {MCP["server_url"]: {"plus": "add"}}
     async with scene(model) as there:

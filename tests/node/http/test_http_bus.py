@@ -63,7 +63,7 @@ async def test_by_default_it_is_back_before_the_node_gives_the_call_up(transport
     assert (counting.runs, counting.cancelled.is_set()) == (1, False)
 
 
-async def test_an_answer_given_while_the_wire_was_cut_arrives_when_it_is_mended() -> None:
+async def test_an_answer_given_while_the_network_was_cut_arrives_when_it_is_back() -> None:
     bus, counting = counting_bus()
     async with bus, served(bus, limits=LINGER) as node, wire_to(node) as (url, wire):
         caller = HttpBus(url, clock=FastClock())
@@ -278,7 +278,7 @@ async def test_a_call_whose_wire_is_cut_while_it_runs_is_joined_and_not_made_aga
 
 
 @pytest.mark.parametrize("side_effects", [True, False])
-async def test_a_node_that_was_started_anew_does_nothing_twice(side_effects: bool) -> None:
+async def test_a_restarted_node_does_nothing_twice(side_effects: bool) -> None:
     first, paid_first = paying_bus(side_effects=side_effects)
     second, paid_second = paying_bus(side_effects=side_effects)
     paid_second.go.set()
@@ -426,7 +426,7 @@ async def test_who_fails_in_the_place_of_the_node_may_have_passed_the_call_on(st
     assert caught.value.outcome == outcome
 
 
-def test_the_delays_double_up_to_a_minute_and_begin_anew() -> None:
+def test_the_delays_double_up_to_a_minute_and_start_over() -> None:
     backoff = HttpBackoff(lambda: 1.0)
     assert [backoff.delay() for _ in range(9)] == [0.25, 1, 2, 4, 8, 16, 32, 60, 60]
     backoff.reset()

@@ -217,7 +217,7 @@ async def test_when_an_issuer_is_shut_out_its_tokens_are_too_and_its_own_calls()
 
 
 @pytest.mark.parametrize("level", [None, "unknown", "federated"])
-async def test_the_word_of_an_issuer_that_is_no_member_counts_for_nothing(level: Trust | None) -> None:
+async def test_a_token_of_an_issuer_that_is_no_member_is_not_trusted(level: Trust | None) -> None:
     home = TokenIssuingNode(directory={} if level is None else {EVE.node_id: level})
     _, text = home.issue("*", identity=EVE)
 

@@ -18,8 +18,9 @@ import pytest
 
 from handrail.core.redact import Secret
 from handrail.tools.schema.validator import Validator
-from handrail.tools.types.converters import converter
+from handrail.tools.types.converters import converter_of_node
 from handrail.tools.types.schema import schema_of
+from handrail.tools.types.type_nodes import read_type
 from tests.tools.types import type_samples
 
 NOON = "2025-01-31T12:00:00Z"
@@ -29,7 +30,7 @@ IDENTITY = "12345678-1234-5678-1234-567812345678"
 def convert(annotation: Any, value: Any) -> Any:
     """As the executor does it: the schema first."""
     assert Validator(schema_of(annotation), "test").problems(value) == []
-    made = converter(annotation)
+    made = converter_of_node(read_type(annotation))
     return value if made is None else made(value)
 
 
@@ -55,7 +56,7 @@ def convert(annotation: Any, value: Any) -> Any:
     ],
 )
 def test_json_that_already_is_the_value_is_not_converted(annotation: Any) -> None:
-    assert converter(annotation) is None
+    assert converter_of_node(read_type(annotation)) is None
 
 
 @pytest.mark.requirement("abstractllm.types")
@@ -162,7 +163,7 @@ def test_a_value_nested_beyond_the_stack_is_a_value_error() -> None:
     value: list[Any] = []
     for _ in range(5000):
         value = [value]
-    made = converter(type_samples.Nested)
+    made = converter_of_node(read_type(type_samples.Nested))
     assert made is not None
     with pytest.raises(ValueError, match="too deeply"):
         made(value)

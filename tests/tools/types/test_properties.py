@@ -10,8 +10,9 @@ from uuid import UUID
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from handrail.tools.schema.validator import Validator
-from handrail.tools.types.converters import converter
+from handrail.tools.types.converters import converter_of_node
 from handrail.tools.types.schema import schema_of
+from handrail.tools.types.type_nodes import read_type
 from tests.examples import examples
 from tests.tools.types import type_samples
 
@@ -68,7 +69,7 @@ def test_a_value_of_a_type_is_accepted_and_converts(data: st.DataObject) -> None
     annotation, values = data.draw(_PAIRS)
     value = data.draw(values)
     assert Validator(schema_of(annotation), "generated").problems(value) == []
-    convert = converter(annotation)
+    convert = converter_of_node(read_type(annotation))
     if convert is not None:
         convert(value)
 
@@ -97,6 +98,6 @@ _ANNOTATIONS = st.sampled_from(
 @given(_ANNOTATIONS, _JSON)
 def test_whatever_the_schema_accepts_converts(annotation: Any, value: Any) -> None:
     if not Validator(schema_of(annotation), "generated").problems(value):
-        convert = converter(annotation)
+        convert = converter_of_node(read_type(annotation))
         assert convert is not None
         convert(value)

@@ -19,7 +19,8 @@ from handrail.desk.desk import Desk
 from handrail.desk.turns import last_spoken_index
 
 TERMS = DeskTerms(saves=False, ends_turns=False, on_wait="tell")
-"""Nothing is on disk before /save, and the conversation is one run: it keeps its tools until /reload."""
+"""The terms of a chat: nothing is saved before /save, and the conversation is one run, which keeps its tools until
+/reload."""
 
 
 class CliChat:
@@ -34,7 +35,7 @@ class CliChat:
         """The conversation at the desk, and its run in the record."""
         self.over = False
         self.waits = False
-        """Whether a call of this run waits for a person's word."""
+        """Whether a call of this run waits for a person's decision."""
         self.next_words = ""
         """What stands on the next line already."""
         self._resume_line = resume_line
@@ -42,7 +43,7 @@ class CliChat:
         self._files = files
 
     def talk(self, loop: asyncio.Runner, lines: ChatLineInput) -> None:
-        """Until the person leaves."""
+        """Takes turns until the person leaves."""
         while not self.over:
             start, self.next_words = self.next_words, ""
             try:

@@ -97,7 +97,7 @@ def _proof(chat: CliChat, loop: asyncio.Runner, rest: str) -> None:
 
 
 def _model(chat: CliChat, loop: asyncio.Runner, rest: str) -> None:
-    llm = loop.run(chat.desk.model(chat.run, rest))  # first, so that one that cannot be had is not chosen
+    llm = loop.run(chat.desk.model(chat.run, rest))  # first, so that one that is not available is not chosen
     if rest:
         loop.run(chat.desk.choose(chat.run, model=rest))
     others = [name for name in model_names(chat.app.config) if name != rest]
@@ -176,7 +176,7 @@ def _prompt(chat: CliChat, loop: asyncio.Runner, rest: str) -> str | None:
 
 
 def _reload(chat: CliChat, loop: asyncio.Runner, rest: str) -> None:
-    """Files and servers are asked anew; a run keeps its tools, so with other ones another begins."""
+    """Files and servers are asked again; a run keeps its tools, so with other ones another begins."""
     if not loop.run(chat.app.reload()) and chat.app.executor.runs.tools_of(chat.run) is chat.app.tools:
         tell("Nothing is different.")
         return

@@ -38,7 +38,7 @@ def require_approval(config: Config) -> None:
 
 
 def check_approved(config: Config) -> Config:
-    """The configuration, if it may be used; for one that is read anew, when nobody can be asked.
+    """The configuration, if it may be used; for one that is read again, when nobody can be asked.
 
     Raises:
         UsageError: It may not, with what it would do and how to approve it.

@@ -1,4 +1,4 @@
-"""`handrail confirm`: a person's word on calls that wait for it."""
+"""`handrail confirm`: a person's decision on calls that wait for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Giving a person's word on a call that waits for it, from another process than the one that asked."""
+"""Answering a call that waits for a person, from another process than the one that asked."""
 
 from __future__ import annotations
 
@@ -71,6 +71,6 @@ def give(
     clock: Clock = SystemClock(),
 ) -> ConfirmationAnswered:
     """Write the word down, and wait until it is."""
-    from handrail.journal.answering import answer  # it loads the journal, which other commands do not need
+    from handrail.journal.person_answers import answer  # it loads the journal, which other commands do not need
 
     return asyncio.run(answer(path, question, decision, by=by, reason=reason, clock=clock))

@@ -120,7 +120,7 @@ def settle_call(view: CommandView, run: str, call: str, ran: str | None, not_run
         run = resolve_id(run, (each.run for each in reader.runs()), "run")
         doubtful = {each.call_id: each for each in reader.calls(run) if each.in_doubt}
     found = doubtful[resolve_id(call, doubtful, "call in doubt")]
-    from handrail.journal.answering import settle  # it loads the journal, which other commands do not need
+    from handrail.journal.person_answers import settle  # it loads the journal, which other commands do not need
 
     result = _result(found, ran, by or answers.login_name())
     said = asyncio.run(settle(view.path, run, found.tool, result))

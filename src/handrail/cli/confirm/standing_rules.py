@@ -45,7 +45,7 @@ def list_rules(setup: CliSetup) -> None:
 
 @contextmanager
 def _standing_rules(setup: CliSetup) -> Iterator[StandingRules]:
-    """Where a node with this configuration keeps them."""
+    """The standing rules of a node with this configuration."""
     with opened_state(setup.config, setup.journal) as state:
         yield state.standing_rules(terminal_person(ask=False).approvals, setup.config.file)
 

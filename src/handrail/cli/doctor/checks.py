@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from handrail.app import SCRIPTED, model_names, settings_of
 from handrail.app.person import endpoint_description
+from handrail.cli.config.approval import approve_command
 from handrail.cli.doctor.configuration_checks import server_problem
 from handrail.cli.lazy_groups import one_line
 from handrail.cli.output.view import answer, answer_json
@@ -27,6 +28,9 @@ from handrail.config.rlm import RlmSettings
 from handrail.config.values import Config, ModelSettings
 from handrail.core.errors import HandrailError
 from handrail.core.installation import install_command
+from handrail.models.api_keys import WITHOUT, key_variables
+from handrail.models.services import SERVICES
+from handrail.sandbox.port import create_sandbox
 
 State = Literal["ok", "warn", "fail"]
 _STATES: Mapping[str, State] = {"ok": "ok", "warn": "warn", "wrong": "fail"}
@@ -86,9 +90,6 @@ def check_models(config: Config, environ: Mapping[str, str] = os.environ) -> Ite
 
 
 def _model(name: str, settings: ModelSettings, environ: Mapping[str, str]) -> DoctorCheck:
-    from handrail.models.api_keys import WITHOUT, key_variables
-    from handrail.models.services import SERVICES
-
     what = f"model {name}"
     variable = (settings.key or "").removeprefix("env:")
     service = SERVICES.get(settings.provider)
@@ -107,8 +108,6 @@ def _model(name: str, settings: ModelSettings, environ: Mapping[str, str]) -> Do
 
 def check_approval(config: Config) -> Iterator[DoctorCheck]:
     """Whether the configuration may be used, and what it would do."""
-    from handrail.cli.config.approval import approve_command
-
     powers = powers_of(config)
     if config.file is None or not powers.lines:
         return
@@ -143,8 +142,6 @@ def check_sandbox() -> Iterator[DoctorCheck]:
 
 def check_rlm(config: Config, environ: Mapping[str, str] = os.environ) -> Iterator[DoctorCheck]:
     """What `[rlm]` names: where the code runs, and models that are not in `[models]`."""
-    from handrail.sandbox.port import create_sandbox
-
     settings = config.rlm
     try:
         create_sandbox(settings.environment, settings.limits)

@@ -30,7 +30,7 @@ from handrail.core.messages import Conversation
 class EvalExpectedCall(Struct, frozen=True, forbid_unknown_fields=True):
     tool: str
     arguments: dict[str, Any] | None = None
-    """Of each argument the value that is right, or a list of them; None judges only the choice of the tool."""
+    """For each argument the right value, or a list of right values; None judges only the choice of the tool."""
 
     def expected(self) -> ProbeExpectedCall:
         if self.arguments is None:
@@ -45,7 +45,7 @@ class EvalCase(Struct, frozen=True, forbid_unknown_fields=True):
     system: str | None = None
     """Instead of that of the file."""
     calls: tuple[EvalExpectedCall, ...] | None = None
-    """Those that are right, in any order; an empty list is that none is, and None judges none."""
+    """The right calls, in any order. An empty list means that no call is right; None judges no calls."""
     answer: str | tuple[str, ...] = ()
     """What the answer must have in it, whatever its capitals."""
 
@@ -59,7 +59,7 @@ class EvalFile(Struct, frozen=True, forbid_unknown_fields=True):
     models: tuple[str, ...] = ()
     system: str | None = None
     results: dict[str, Any] = {}
-    """By the name of a tool, what it answers instead of running."""
+    """What each tool, by its name, answers instead of running."""
 
     def conversation(self, case: EvalCase) -> Conversation:
         system = self.system if case.system is None else case.system

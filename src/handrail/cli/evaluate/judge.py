@@ -28,12 +28,12 @@ class EvalVerdict(Struct, frozen=True, kw_only=True):
     case: str
     model: str
     right_calls: bool | None = None
-    """None where the case does not judge them."""
+    """Whether the calls were right; None if the case does not judge them."""
     right_answer: bool | None = None
     calls: tuple[ToolCall, ...] = ()
     answer: str = ""
     cost: float | None = None
-    """In US dollars, where the price is known."""
+    """The cost in US dollars, if the price is known."""
     input_tokens: int = 0
     output_tokens: int = 0
     seconds: float = 0.0

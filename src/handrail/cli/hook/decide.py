@@ -1,4 +1,4 @@
-"""Whether a coding agent may make a call: by rules, by a person's word, or by the agent's own permissions.
+"""Whether a coding agent may make a call: by rules, by a person's decision, or by the agent's own permissions.
 
 the call                                            is
 is denied by a rule                                 denied

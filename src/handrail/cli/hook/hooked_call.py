@@ -25,7 +25,7 @@ class HookedCall(Struct, frozen=True):
     run: str
     call_id: str
     tool: str
-    """As rules and the record name it: `claude:Bash`."""
+    """The name of the tool in rules and in the record: `claude:Bash`."""
     definition: str
     """Of the tool. Its words are the host's and not known here, so this is its name."""
 
@@ -91,7 +91,7 @@ def _first(rules: tuple[Rule, ...], call: HookedCall, arguments: dict[str, Any],
 
 
 def _location(path: str, folder: str, start: str) -> Location | None:
-    """Where a path leads; None where nobody can tell."""
+    """The file that a path leads to; None if it cannot be told."""
     if "\0" in path:
         return None
     try:

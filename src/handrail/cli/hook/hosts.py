@@ -53,7 +53,7 @@ class HookEvent(Struct, frozen=True, kw_only=True):
     host: Host
     kind: Literal["before", "after", "resume", "end", "other"]
     name: str = ""
-    """As the host calls it."""
+    """The name of the host's tool, in the host's spelling."""
     session: str = ""
     call_id: str = ""
     """Empty where the host gives none."""

@@ -28,7 +28,7 @@ _EVENTS: dict[Host, tuple[str, ...]] = {
 _MATCHED = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
 """Events that are for tools; without a matcher they are for every tool, and that is said."""
 _SECONDS = 600
-"""For which the agent waits. A question may wait for its answer that long."""
+"""How long the agent waits for the hook, and so for the answer to a question."""
 
 
 def settings_file(host: Host, scope: Scope, folder: Path, environ: Mapping[str, str] = os.environ) -> Path:
@@ -143,7 +143,7 @@ def _without_hook(content: dict[str, Any], host: Host, file: Path) -> dict[str, 
     left: dict[str, Any] = dict(content["hooks"]) if isinstance(content["hooks"], dict) else {}
     for event in _EVENTS[host]:
         groups = _groups(content, event, file)
-        kept = [group for group in (_kept(group, host) for group in groups) if group is not None]
+        kept = [group for group in (_without_our_entry(group, host) for group in groups) if group is not None]
         if kept:
             left[event] = kept
         elif event in left:
@@ -152,7 +152,7 @@ def _without_hook(content: dict[str, Any], host: Host, file: Path) -> dict[str, 
     return {**rest, "hooks": left} if left else rest
 
 
-def _kept(group: Any, host: Host) -> Any:
+def _without_our_entry(group: Any, host: Host) -> Any:
     """A group without our entry; None if nothing else is in it."""
     if host == "copilot":
         return None if _is_ours(group, host) else group

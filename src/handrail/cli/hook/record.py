@@ -92,18 +92,18 @@ class HookRecord:
 
     def effects(self, call: HookedCall) -> Iterator[KnownCall]:
         """The calls that began this effect, the last one first."""
-        return self._known(call.identity)
+        return self._known_calls(call.identity)
 
     def seen(self, call: HookedCall) -> int | None:
-        """Where this effect was last begun."""
+        """The place in the journal where this effect was last begun."""
         return self._last(call.identity)
 
     def question(self, call: HookedCall) -> KnownCall | None:
         """The last question about this effect."""
-        return next(self._known(call.identity + _QUESTION), None)
+        return next(self._known_calls(call.identity + _QUESTION), None)
 
     def unused_word(self, call: HookedCall) -> tuple[ConfirmationRequested, ConfirmationAnswered] | None:
-        """A person's word on this effect that no call has used up, and what they were asked."""
+        """A person's decision on this effect that no call has used up, and what they were asked."""
         found = self.question(call)
         if found is None or not found.waits or found.answer is None or found.answer.edited:
             return None
@@ -112,7 +112,7 @@ class HookRecord:
         used = any(each.intended and each.intended.grant == found.began.request for each in self.effects(call))
         return None if used else (found.began, found.answer)
 
-    def _known(self, identity: bytes) -> Iterator[KnownCall]:
+    def _known_calls(self, identity: bytes) -> Iterator[KnownCall]:
         for seq, began in self._writer.effects(self._sealing.blind(identity), _MOST):
             if isinstance(began, CallIntended | ConfirmationRequested):
                 yield self._read(seq, began)
@@ -139,7 +139,7 @@ class HookRecord:
         return asked
 
     def begin(self, call: HookedCall, rule: str, grant: ConfirmationRequested | None, seen: int | None) -> bool:
-        """Write down that a call is about to run, by a rule, on a person's word or by the host's own permissions;
+        """Write down that a call is about to run, by a rule, on a person's decision or by the host's own permissions;
         False if an equal one was begun meanwhile."""
         entries: list[EntryDraft] = []
         if rule:

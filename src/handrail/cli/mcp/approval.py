@@ -1,4 +1,4 @@
-"""`handrail mcp approve`, `revoke` and `login`: a person's word on a server, and signing in to one."""
+"""`handrail mcp approve`, `revoke` and `login`: a person's decision on a server, and signing in to one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def approve(setup: CliSetup, names: tuple[str, ...], every: bool, yes: bool, no_
 
 
 async def approve_server(setup: CliSetup, name: str, person: Person, yes: bool, connect: bool) -> bool:
-    """Take the person's word on a server, and its tools as they are; whether it is approved and could be started."""
+    """Take the person's decision on a server and its tools as they are; whether it is approved and could be started."""
     config, file = setup.config, file_of(setup.config)
     endpoint = config.mcp[name].endpoint
     why = unapproved_reason(person.approvals, file, name, endpoint)
@@ -59,13 +59,13 @@ async def approve_server(setup: CliSetup, name: str, person: Person, yes: bool, 
             return False
         person.approvals.approve(file, name, endpoint, by=person.by)
     if not connect:
-        return _said(setup, name, None)
+        return _print_approved(setup, name, None)
     tell(f"Looking at the tools of {text.printable(name)} …")
     try:
         tools = await _tools(setup, name, person)
     except HandrailError as error:
         tell(f"It may be used, but its tools cannot be looked at now: {text.printable(str(error))}")
-        _said(setup, name, None)
+        _print_approved(setup, name, None)
         return False
     known = person.approvals.of(file, name)
     held = {} if known is None or known.tools is None else differences(known.tools, tools, name)
@@ -75,7 +75,7 @@ async def approve_server(setup: CliSetup, name: str, person: Person, yes: bool, 
         tell("The tools stay as they were approved.")
         return False
     person.approvals.pin(file, name, endpoint, tools, by=person.by)
-    return _said(setup, name, tools)
+    return _print_approved(setup, name, tools)
 
 
 class _ToolCollector:
@@ -101,7 +101,7 @@ async def _tools(setup: CliSetup, name: str, person: Person) -> Mapping[str, Rem
         await server.close()
 
 
-def _said(setup: CliSetup, name: str, tools: Mapping[str, RemoteTool] | None) -> bool:
+def _print_approved(setup: CliSetup, name: str, tools: Mapping[str, RemoteTool] | None) -> bool:
     if setup.view.as_json:
         answer_json({"server": name, "approved": True, "tools": None if tools is None else sorted(tools)})
     elif tools is None:

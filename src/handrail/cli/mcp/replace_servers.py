@@ -19,31 +19,31 @@ from handrail.cli.run_options import CliSetup
 from handrail.cli.terminal.person import describe_server_start, terminal_person
 from handrail.config.client_files import ClientFile, read_client_text
 from handrail.config.client_rewrite import ProxyEntry, RewrittenText
-from handrail.config.load import NAME, load_config
+from handrail.config.load import NAME, load_config, read_config
 from handrail.config.mcp_import import ImportedServer, ServerImport, add_servers, is_proxy, read_foreign, to_toml
 from handrail.config.replaced_files import ReplacedFiles, rewritten
 from handrail.config.server_secrets import ServerSecrets
 from handrail.config.values import Config
 from handrail.core.durable_files import make_folder
 from handrail.core.errors import UsageError
-from handrail.tools.files.toml_table import read_toml_file
+from handrail.tools.files.toml_table import TomlKeyPath, TomlTable, read_toml_file
 
 ENTRY = "handrail"
 
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """All that would change, before anything does."""
+    """Everything that a replacement would change, before anything is changed."""
 
     file: ClientFile
     text: str
-    """Of the client's file, as it was read."""
+    """The text of the client's file, as it was read."""
     target: Path
     """The configuration that the servers go to."""
     config: Config
     servers: tuple[ImportedServer, ...]
     new: tuple[ImportedServer, ...]
-    """Those of them that the configuration does not have yet, just as they are."""
+    """The servers that the configuration does not have yet, as the client's file has them."""
     stays: Mapping[str, str]
     """Entries that are left where they are, with why."""
     entry: ProxyEntry
@@ -157,9 +157,6 @@ def _free_name(taken: set[str]) -> str:
 
 def _config_with(plan: Replacement) -> Config:
     """The configuration as it will be."""
-    from handrail.config.load import read_config
-    from handrail.tools.files.toml_table import TomlKeyPath, TomlTable
-
     tables = {each.name: dict(each.table) for each in plan.servers}
     place = TomlKeyPath(str(plan.target), folder=plan.target.parent)
     return read_config(TomlTable({"mcp": tables}, place), plan.target)

@@ -85,12 +85,12 @@ def prompt(setup: CliSetup, name: str, arguments: tuple[str, ...], server: str |
 
 
 async def all_resources(servers: Servers) -> dict[str, list[RemoteResource] | str]:
-    """By server; of one that cannot tell, why."""
+    """The resources of each server, or the error of a server that cannot list them."""
     return {name: await _or_why(server.resources()) for name, server in servers.items()}
 
 
 async def all_prompts(servers: Servers) -> dict[str, list[RemotePrompt] | str]:
-    """By server; of one that cannot tell, why."""
+    """The prompts of each server, or the error of a server that cannot list them."""
     return {name: await _or_why(server.prompts()) for name, server in servers.items()}
 
 
@@ -102,7 +102,7 @@ async def _or_why(asked: Awaitable[list[T]]) -> list[T] | str:
 
 
 async def read_anywhere(servers: Servers, uri: str) -> list[ResourceBody]:
-    """Of the server that lists the address; else of the first that has something there.
+    """Reads from the server that lists the address; else from the first that has something there.
 
     Raises:
         UsageError: None has.
@@ -179,7 +179,7 @@ def parse_prompt_arguments(words: Iterable[str]) -> dict[str, str]:
 
 
 def message_role_and_text(message: Message) -> tuple[str, str]:
-    """Who says a message, and its words."""
+    """The role of a message, and its text."""
     match message:
         case UserMessage(content=content):
             parts = (part.text if isinstance(part, Text) else _media(part) for part in content)

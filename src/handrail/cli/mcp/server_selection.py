@@ -44,7 +44,7 @@ def file_of(config: Config) -> Path:
 async def connect_servers(
     setup: CliSetup, names: Iterable[str], person: Person, *, all_needed: bool = True
 ) -> AsyncIterator[Mapping[str, AppMcpServer]]:
-    """These servers, all connected at once. One that is needed and cannot be had ends it.
+    """These servers, all connected at once. One that is needed and is not available ends it.
 
     Raises:
         UsageError: One of them is not approved, or lacks a variable.

@@ -53,7 +53,7 @@ def list_servers(setup: CliSetup, no_connect: bool) -> None:
 
 
 async def server_rows(setup: CliSetup, person: Person, connect: bool) -> list[dict[str, Any]]:
-    """How each server of the configuration stands; with `connect`, those that may be used are connected to."""
+    """The state of each server of the configuration; with `connect`, those that may be used are connected to."""
     names = usable_servers(setup, person) if connect else ()
     async with connect_servers(setup, names, person, all_needed=False) as servers:
         return [_state_of(setup, person, name, servers) for name in setup.config.mcp]
@@ -103,7 +103,7 @@ def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
 @with_output_file
 def show(setup: CliSetup, name: str) -> None:
     """Connect to the server NAME and show what it is, what it offers, and what is withheld and why."""
-    told = asyncio.run(_told(setup, name))
+    told = asyncio.run(_server_details(setup, name))
     if setup.view.wrote_json(told):
         return
     answer(text.printable(name), "title")
@@ -134,7 +134,7 @@ def _print(title: str, items: dict[str, str]) -> None:
         answer(f"  {text.printable(name)}: {text.printable(says)}" if says else f"  {text.printable(name)}")
 
 
-async def _told(setup: CliSetup, name: str) -> dict[str, Any]:
+async def _server_details(setup: CliSetup, name: str) -> dict[str, Any]:
     async with connect_servers(setup, (name,), terminal_person()) as servers:
         ensemble = servers[name].ensemble
         return {

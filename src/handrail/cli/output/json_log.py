@@ -45,7 +45,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def log_in_json() -> None:
-    """From now on everything that this process says on stderr is such a line, also what it tells people."""
+    """Makes everything that this process writes to stderr such a line from now on, also what it tells people."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)

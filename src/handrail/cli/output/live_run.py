@@ -88,10 +88,10 @@ class LiveRunPrinter:
             case CitationAdded(citation=citation):
                 self._say(self._sources.mark(citation))
             case ServiceCallMade(call=made):
-                self._beside(service_call_line(made), dim=True)
+                self._tell_line(service_call_line(made), dim=True)
             case MediaAdded(media=media) if self._files is None or media.data is None:
                 self.unsaved += media.data is not None
-                self._beside(f"* {media_line(media)}")
+                self._tell_line(f"* {media_line(media)}")
             case ReplyFinished():
                 self.end_line()
                 self._list_sources()
@@ -101,22 +101,22 @@ class LiveRunPrinter:
                 self._call(event.call_id, event.tool, event.arguments)
             case CallSettled(result=ToolResult() as result):
                 name = self._called.get(event.call_id, event.tool)
-                self._beside(f"← {text.printable(name)} {_result(result)}, {text.duration_text(event.duration_us)}")
+                self._tell_line(f"← {text.printable(name)} {_result(result)}, {text.duration_text(event.duration_us)}")
             case CallAmended():
                 name = self._called.get(event.call_id, event.tool)
-                self._beside(f"← {text.printable(name)} later: {event.outcome}")
+                self._tell_line(f"← {text.printable(name)} later: {event.outcome}")
             case CallProgress():
                 self._progress(event)
             case Notice(text=words):
-                self._beside(f"! {text.printable(words)}")
+                self._tell_line(f"! {text.printable(words)}")
             case ConfirmationAnswered() if event.by.startswith("rule "):
                 word = "allowed" if event.decision == "allow" else "denied"
-                self._beside(f"  {word} by {text.printable(event.by)}")
+                self._tell_line(f"  {word} by {text.printable(event.by)}")
 
     def _call(self, id: str, name: str, arguments: dict[str, object] | str) -> None:
         if id not in self._called:
             self._called[id] = name
-            self._beside(f"→ {text.printable(name)} {arguments_line(arguments)}")
+            self._tell_line(f"→ {text.printable(name)} {arguments_line(arguments)}")
 
     def _say(self, piece: str) -> None:
         self._wipe()
@@ -159,11 +159,11 @@ class LiveRunPrinter:
         try:
             path = save_media(media, folder)
         except OSError as error:
-            self._beside(f"! {media_line(media)} cannot be saved in {text.printable(str(folder))}: {error.strerror}")
+            self._tell_line(f"! {media_line(media)} cannot be saved in {text.printable(str(folder))}: {error.strerror}")
             return
-        self._beside(f"* {media_line(media)}, saved as {text.printable(str(path))}")
+        self._tell_line(f"* {media_line(media)}, saved as {text.printable(str(path))}")
 
-    def _beside(self, line: str, *, dim: bool = False) -> None:
+    def _tell_line(self, line: str, *, dim: bool = False) -> None:
         self._wipe()
         if (self._open or self._markdown is not None) and sys.stdout.isatty():
             self.end_line()

@@ -16,7 +16,7 @@ from handrail.journal.reader import JournalRow
 from handrail.journal.summaries import CallRecord, call_records
 
 UNKNOWN = object()
-"""In the place of arguments that were never recorded: the call was refused before it could begin."""
+"""Stands for arguments that were never recorded, because the call was refused before it could begin."""
 
 
 class TimelineLine(Struct, frozen=True, kw_only=True):
@@ -24,11 +24,11 @@ class TimelineLine(Struct, frozen=True, kw_only=True):
     call_id: str
     tool: str
     arguments: Any
-    """None if they were erased."""
+    """The arguments of the call; None if they were erased."""
     outcome: str
     took: int | None = None
     by: str = ""
-    """Who gave the word on it."""
+    """The name of whoever approved or denied the call."""
 
 
 class RunConfirmations(Struct, frozen=True):

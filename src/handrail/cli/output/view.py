@@ -1,4 +1,4 @@
-"""What every command has: its journal, its form of answer, and a way to print it.
+"""The output of a command: its journal, its form (text or JSON), and a way to print it.
 
 Answers go to stdout, everything else to stderr. Tables are drawn for people only: in a
 pipe they are plain columns with whole ids.
@@ -176,7 +176,7 @@ def answer_json(value: Any) -> None:
 
 
 _told: list[Callable[[str], None]] = []
-"""Who is told instead of stderr, the last of them."""
+"""The listeners that get messages in place of stderr; the last one gets them."""
 
 
 def tell(line: str = "") -> None:
@@ -188,7 +188,7 @@ def tell(line: str = "") -> None:
 
 
 def tell_elsewhere(listener: Callable[[str], None]) -> None:
-    """From now on tell this listener, for as long as the process lasts."""
+    """Sends messages to this listener from now on, for as long as the process lasts."""
     _told.append(listener)
 
 

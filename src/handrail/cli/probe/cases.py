@@ -20,7 +20,7 @@ Kind = Literal["choose", "arguments", "none", "several", "error"]
 class ProbeExpectedCall(Struct, frozen=True, forbid_unknown_fields=True):
     tool: str
     arguments: dict[str, list[Any]] | None = None
-    """Of each argument the values that are right; None judges only the choice of the tool."""
+    """For each argument its right values; None judges only the choice of the tool."""
 
 
 class SimulatedFailure(Struct, frozen=True, forbid_unknown_fields=True):
@@ -60,7 +60,7 @@ class ProbeSuite(Struct, frozen=True, forbid_unknown_fields=True):
 
     def registered(self) -> RegisteredTools:
         """The tools with handlers that do nothing and say what they would."""
-        return registered(*(_made(name, facts) for name, facts in self.tools.items()))
+        return registered(*(_probe_tool(name, facts) for name, facts in self.tools.items()))
 
 
 def load_suite() -> ProbeSuite:
@@ -68,7 +68,7 @@ def load_suite() -> ProbeSuite:
     return msgspec.toml.decode(data, type=ProbeSuite)
 
 
-def _made(name: str, facts: _ProbeTool) -> Tool:
+def _probe_tool(name: str, facts: _ProbeTool) -> Tool:
     async def answer(**arguments: Any) -> str:
         return facts.result
 

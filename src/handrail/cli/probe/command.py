@@ -55,7 +55,7 @@ def command(setup: CliSetup, models: tuple[str, ...], kinds: tuple[str, ...], fa
     scores = [_score(setup, name, suite) for name in models or model_names(setup.config)]
     if setup.view.as_json:
         for score in scores:
-            answer_json(_told(score))
+            answer_json(_score_as_json(score))
     else:
         table(_COLUMNS, [_row(score, len(suite.case)) for score in scores])
         for score in scores:
@@ -99,7 +99,7 @@ def _row(score: ProbeScore, total: int) -> tuple[str, ...]:
     return text.printable(score.model), f"{score.right}/{total}", *shares, seconds
 
 
-def _told(score: ProbeScore) -> dict[str, object]:
+def _score_as_json(score: ProbeScore) -> dict[str, object]:
     shares = {name: dict(zip(("so", "asked"), score.share(name), strict=True)) for name in _SHARES}
     summary = {"model": score.model, "right": score.right, "cases": len(score.verdicts), **shares}
     cases = [{**text.builtins(each), "right": each.right} for each in score.verdicts]

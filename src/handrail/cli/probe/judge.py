@@ -50,7 +50,7 @@ class ProbeScore(Struct, frozen=True, kw_only=True):
     """Why it could not be asked, or not to the end."""
 
     def share(self, of: str) -> tuple[int, int]:
-        """How often something was so, and how often it was asked for."""
+        """How often something was the case, and how often it was looked at."""
         values = [getattr(each, of) for each in self.verdicts]
         return sum(value is True for value in values), sum(value is not None for value in values)
 
@@ -140,10 +140,11 @@ def _right(call: ProbeExpectedCall, arguments: dict[str, Any], tools: Registered
     properties = tools.find(call.tool).definition.input_schema["properties"]
     beside = {name: value for name, value in arguments.items() if name not in wanted}
     return all(value == properties[name].get("default") for name, value in beside.items()) and all(
-        name in arguments and _plain(arguments[name]) in map(_plain, values) for name, values in wanted.items()
+        name in arguments and _normalised(arguments[name]) in map(_normalised, values)
+        for name, values in wanted.items()
     )
 
 
-def _plain(value: Any) -> Any:
+def _normalised(value: Any) -> Any:
     """A text without what does not matter: capitals, and a full stop."""
     return value.strip().rstrip(".!").casefold() if isinstance(value, str) else value

@@ -96,26 +96,26 @@ class RlmLiveDisplay:
         match event:
             case IterationStarted(depth=0):
                 if not self._terminal:
-                    self._beside(self.line())
+                    self._tell_line(self.line())
             case CellRunning(code=code, depth=0) if self._code:
-                self._beside("\n".join(f"  │ {text.printable(line)}" for line in _cut(code.splitlines())))
+                self._tell_line("\n".join(f"  │ {text.printable(line)}" for line in _cut(code.splitlines())))
             case CellRan(ending="ok", seconds=seconds, depth=0) if self._code:
-                self._beside(f"  ran for {text.duration_text(int(seconds * 1e6))}")
+                self._tell_line(f"  ran for {text.duration_text(int(seconds * 1e6))}")
             case CellRan(ending=ending, depth=0) if ending != "ok":
-                self._beside(f"  its code ended with: {ending}; the model is told")
+                self._tell_line(f"  its code ended with: {ending}; the model is told")
             case ReplRebuilt(whole=whole):
                 said = "made again" if whole else "made again as far as could be"
-                self._beside(f"! the variables of the REPL were {said}")
+                self._tell_line(f"! the variables of the REPL were {said}")
             case Notice(text=words):
-                self._beside(f"! {text.printable(words)}")
+                self._tell_line(f"! {text.printable(words)}")
             case ReplyFailed(words=words) if words:
-                self._beside(f"! {text.printable(words)}")
+                self._tell_line(f"! {text.printable(words)}")
             case QueriesInFlight() | RunSpent() if self._now() - self._drawn < _OFTEN:
                 return
         self._status()
 
     def line(self, width: int | None = None) -> str:
-        """How it stands. Where there is too little room, what is done just now is left out first."""
+        """The state in one line. If there is too little room, the current step is left out first."""
         under_way, done = self._queries
         asked = f"{text.count_text(done + under_way, 'query')}, {under_way} in flight" if under_way or done else ""
         cost = "" if self._cost is None else f"${self._cost:.4f}"
@@ -140,7 +140,7 @@ class RlmLiveDisplay:
                 click.echo(f"\r\x1b[K{line}", nl=False, err=True)
                 self._passing, self._drawn = line, self._now()
 
-    def _beside(self, line: str) -> None:
+    def _tell_line(self, line: str) -> None:
         if self._asking:
             self._held.append(line)
             return
@@ -190,7 +190,7 @@ def _is_terminal() -> bool:
 
 
 def _width() -> int:
-    """Of the terminal that the line is on; stdout may be something else."""
+    """The width of the terminal that the line is on; stdout may be something else."""
     try:
         return os.get_terminal_size(sys.stderr.fileno()).columns or _USUAL_WIDTH
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""What `handrail rlm ask` and `resume` share: who writes the code, who is asked by it, where it runs and how far."""
+"""The options that `handrail rlm ask` and `resume` share: models, the sandbox, and limits."""
 
 from __future__ import annotations
 

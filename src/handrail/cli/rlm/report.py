@@ -90,7 +90,7 @@ def check_page_path(path: Path) -> None:
 
 
 def save_page(page: str, path: Path) -> None:
-    """For its owner alone: it holds what was read and said.
+    """Writes the page for its owner alone, since it holds what was read and said.
 
     Raises:
         UsageError: It cannot be written there.

@@ -1,4 +1,4 @@
-"""Having a question over a context worked on and shown, and saying how it stands when it stops."""
+"""Runs a question over a context and shows it, and says how the run stands when it stops."""
 
 from __future__ import annotations
 

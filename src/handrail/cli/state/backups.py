@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ def backup(setup: CliSetup, file: Path) -> None:
     """
     with opened_state(setup.config, setup.journal) as state:
         made = write_backup(state, setup.journal, file, services=setup.config.services.folder)
-    if setup.view.wrote_json(_told(made, file)):
+    if setup.view.wrote_json(_manifest_as_json(made, file)):
         return
     answer(f"{counted(made.counts)} are in {text.printable(str(file))}")
     tell(f"Its keys are in it: keep it as you keep passwords. See that it is whole: handrail state verify {file}")
@@ -50,7 +50,7 @@ def verify(view: CommandView, file: Path) -> None:
     unchanged, otherwise 1.
     """
     made, problems = verify_backup(file)
-    if not view.wrote_json({**_told(made, file), "problems": list(problems)}):
+    if not view.wrote_json({**_manifest_as_json(made, file), "problems": list(problems)}):
         answer(f"{counted(made.counts)}, of {view.when(made.at)}, by handrail {made.handrail}")
         answer(f"node {made.node_id or 'without a key'}")
         for problem in problems:
@@ -77,7 +77,9 @@ def restore(view: CommandView, file: Path, target: str) -> None:
     """
     with opened_place(target) as place:
         made = restore_backup(file, place)
-    view.reply({**_told(made, file), "restored_to": shown_place(target)}, f"{counted(made.counts)} are restored")
+    view.reply(
+        {**_manifest_as_json(made, file), "restored_to": shown_place(target)}, f"{counted(made.counts)} are restored"
+    )
 
 
 def opened_place(named: str) -> Any:
@@ -88,13 +90,11 @@ def opened_place(named: str) -> Any:
     """
     if "://" in named:
         return closing(StateDatabase.open(named))
-    from contextlib import nullcontext
-
     return nullcontext(Path(named))
 
 
 def shown_place(named: str) -> str:
-    """For people: a URL without its password."""
+    """The place of a state for people: a URL without its password."""
     return str(StateUrl(named)) if "://" in named else named
 
 
@@ -104,6 +104,6 @@ def counted(counts: StateCounts) -> str:
     return ", ".join(text.count_text(number, word) for word, number in found.items())
 
 
-def _told(made: BackupManifest, file: Path) -> dict[str, Any]:
+def _manifest_as_json(made: BackupManifest, file: Path) -> dict[str, Any]:
     said: dict[str, Any] = msgspec.to_builtins(made)
     return {"backup": str(file), **{key: said[key] for key in ("handrail", "at", "node_id", "counts")}}

@@ -1,4 +1,4 @@
-"""How a program that serves is told to end, and to read its configuration anew."""
+"""How a program that serves is told to end, and to read its configuration again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def told_to_end() -> None:
 
 @contextmanager
 def rereading(reload: Callable[[], Awaitable[str]]) -> Iterator[None]:
-    """Within this, SIGHUP has the configuration read anew, and what came of it is told. Under `nohup` nothing does."""
+    """Within this, SIGHUP has the configuration read again, and what came of it is told. Under `nohup` nothing does."""
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         yield
         return

@@ -22,7 +22,7 @@ def key_file(setup: CliSetup) -> Path:
 
 
 def key_place(setup: CliSetup) -> str:
-    """Where the key of this node is, for people."""
+    """The place of this node's key, for people."""
     url = setup.config.state.url
     return str(key_file(setup)) if url is None or setup.config.node.identity is not None else str(url)
 

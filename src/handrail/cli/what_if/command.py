@@ -159,12 +159,12 @@ def _tools_of(run: RecordedRun, tools: RegisteredTools) -> RegisteredTools:
 
 def _row(setup: CliSetup, each: TurnComparison) -> tuple[str, ...]:
     run = setup.view.ids((each.run,))[each.run]
-    now = text.printable(text.short(each.problem, _WIDE)) if each.problem else _told(each.calls, each.text)
-    then = _told(each.recorded_calls, each.recorded_text)
+    now = text.printable(text.short(each.problem, _WIDE)) if each.problem else _turn_in_words(each.calls, each.text)
+    then = _turn_in_words(each.recorded_calls, each.recorded_text)
     return text.printable(run), str(each.turn), then, now, each.diverges or "-"
 
 
-def _told(calls: Sequence[TurnCall], words: str) -> str:
+def _turn_in_words(calls: Sequence[TurnCall], words: str) -> str:
     """The calls of a turn with what became of them; without any, its words."""
     told = "; ".join(_call(each) for each in calls) or " ".join(words.split()) or "-"
     return text.printable(text.short(told, _WIDE))
@@ -176,7 +176,7 @@ def _call(call: TurnCall) -> str:
 
 
 def _print_first(compared: Iterable[TurnComparison]) -> None:
-    """Of each run, where it first goes another way, in full."""
+    """Prints, for each run, the first place where it diverges, in full."""
     seen: set[str] = set()
     for each in compared:
         if each.is_failure and each.run not in seen:

@@ -30,13 +30,13 @@ from handrail.sessions.llm import LLM
 Divergence = Literal["calls", "outcome", "words", "error"]
 """Other calls; the same calls with other outcomes; another answer; no reply."""
 DIVERGES: tuple[Divergence, ...] = ("calls", "outcome", "error")
-"""Another answer in other words is told, and is no failure."""
+"""The divergences that count as a failure. Other words in an answer are shown, and are no failure."""
 
 
 class TurnComparison(Struct, frozen=True, kw_only=True):
     run: str
     turn: int
-    """From 1."""
+    """The number of the turn, from 1."""
     diverges: Divergence | None
     recorded_calls: tuple[TurnCall, ...]
     recorded_text: str
@@ -55,14 +55,14 @@ class Alternative(Struct, frozen=True):
     executor: Executor
     offering: Offering
     llm: LLM | None = None
-    """None replies as in the record."""
+    """The model that is asked; None replies as in the record."""
     system: str | None = None
 
 
 async def compare_turn(of: RecordedRun, number: int, other: Alternative) -> TurnComparison:
     """Asks the model once and settles its calls, of which none runs."""
     turn = of.turns[number]
-    said = turn.before if other.system is None else _told_otherwise(turn.before, other.system)
+    said = turn.before if other.system is None else _with_system_prompt(turn.before, other.system)
     outputs = RecordedOutputs(turn)
     compared = TurnComparison(
         run=of.run, turn=number + 1, diverges="error", recorded_calls=turn.settled, recorded_text=turn.text
@@ -96,11 +96,11 @@ def _divergence(turn: RecordedTurn, calls: tuple[TurnCall, ...], text: str) -> D
 
 
 def _outcomes(calls: tuple[TurnCall, ...]) -> list[tuple[str, str]]:
-    """By call. One that the record does not answer is not compared."""
+    """The outcome of each call. A call that the record does not answer is not compared."""
     return sorted((call_key(each.tool, each.arguments), each.outcome) for each in calls if each.outcome)
 
 
-def _told_otherwise(conversation: Conversation, system: str) -> Conversation:
+def _with_system_prompt(conversation: Conversation, system: str) -> Conversation:
     """With another system prompt in place of the first message, if that is one."""
     messages = conversation.messages
     rest = messages[1:] if messages and isinstance(messages[0], SupervisorMessage) else messages

@@ -43,7 +43,7 @@ class TurnCall(Struct, frozen=True, kw_only=True):
     outcome: str
     """Empty if the record does not have it."""
     words: str = ""
-    """Of one that did not go well, why."""
+    """Why a call did not go well."""
 
 
 class RecordedTurn(Struct, frozen=True, kw_only=True):
@@ -159,16 +159,16 @@ def call_key(tool: str, arguments: dict[str, Any] | str) -> str:
         try:
             arguments = parse_object(arguments)
         except JSONTextError:
-            return f"{_plain(tool)} {arguments}"
-    return f"{_plain(tool)} {canonical_json(arguments).decode()}"
+            return f"{_without_ensemble(tool)} {arguments}"
+    return f"{_without_ensemble(tool)} {canonical_json(arguments).decode()}"
 
 
 def _key_of(tool: str, arguments: dict[str, Any], secrets: frozenset[str]) -> str:
     return call_key(tool, mask_fields(arguments, secrets))
 
 
-def _plain(tool: str) -> str:
-    """Without its ensemble: a model names it so, and a question does not."""
+def _without_ensemble(tool: str) -> str:
+    """The name without its ensemble: models use names with it, and questions names without it."""
     return tool.rpartition(":")[2]
 
 

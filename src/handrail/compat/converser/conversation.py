@@ -195,7 +195,7 @@ class Conversation:
 
     @property
     def messages(self) -> Messages:
-        """As a handrail `Conversation`."""
+        """The messages as a handrail `Conversation`."""
         return Messages(to_messages(self.canisters))
 
 
@@ -235,7 +235,7 @@ class InvocationsProcessor:
         self._inner = processor.InvocationsProcessor(self._ensembles.values(), **options)
 
     def find_invoker(self, name: str) -> Invoker:
-        """By its name, or as `ensemble:tool`.
+        """Finds an invoker by its name, or as `ensemble:tool`.
 
         Raises:
             UnknownTool: No enabled tool has that name.

@@ -173,7 +173,7 @@ class Ensemble(ensemble.Ensemble):
 
     @property
     def invokers(self) -> dict[str, Invoker]:
-        """Those that may be offered, by name."""
+        """The invokers that may be offered, by name."""
         return {tool.name: self._invokers[tool.name] for tool in self.tools}
 
     def register(self, item: Any) -> Tool:
@@ -217,7 +217,7 @@ def registered_tools() -> dict[str, Callable[..., Any]]:
 
 
 ENSEMBLES = Path("data/ensembles")
-"""Where the document keeps its ensembles, from the folder that the program runs in."""
+"""The folder in which the document keeps its ensembles, below the folder that the program runs in."""
 
 
 def load_ensemble(path: str | Path) -> Ensemble:

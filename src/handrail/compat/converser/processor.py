@@ -108,7 +108,7 @@ class InvocationsProcessor(ClosedOnExit):
         self._new_id = parts.get("new_id", new_id)
 
     def find_invoker(self, name: str) -> EnsembleInvoker:
-        """By its name, or as `ensemble:tool`.
+        """Finds an invoker by its name, or as `ensemble:tool`.
 
         Raises:
             UnknownTool: No enabled tool has that name.

@@ -351,7 +351,7 @@ def _endpoint(server: EditorServer) -> Endpoint:
 
 
 def _values(given: Sequence[EnvVariable | HttpHeader]) -> dict[str, str]:
-    """As the editor says them: nothing in them is a variable. Secrets among them are masked from now on."""
+    """The values as the editor sends them: nothing in them is a variable. Secrets among them are masked from now on."""
     for each in given:
         if is_secret_name(each.name):
             remember_secret(each.value)

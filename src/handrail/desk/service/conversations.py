@@ -24,7 +24,7 @@ from handrail.node.services.schema_parts import closed_object
 WATCHED = ("talk", "gone", "alert", "settled", "question", "answered", "tools")
 """The frames of `desk.watch`."""
 _PLAIN = {"gone": "id", "settled": "id", "answered": "request", "tools": "count"}
-"""Of those that are told as one plain value, its name on the wire."""
+"""The names on the wire of results that are one plain value."""
 FOLLOWED = ("snapshot", "told")
 """The frames of `desk.follow`."""
 _ID = {"type": "string", "minLength": 1, "maxLength": 200}

@@ -31,11 +31,11 @@ from handrail.node.bus.interfaces import Handler
 from handrail.node.bus.request import RouteRequest
 
 LISTENING = ("desk.watch", "desk.follow", "desk.trial", "desk.network")
-"""They last as long as somebody listens."""
+"""The capabilities that last as long as somebody listens."""
 
 
 class CapabilityGroup(Protocol):
-    """Some of it."""
+    """Some of the desk's capabilities."""
 
     def capabilities(self) -> Iterator[Offered]: ...
 
@@ -96,8 +96,8 @@ async def open_desk_node(
     machine, only where no other machine reaches it, and nobody without a token.
 
     Raises:
-        UsageError: Something in the configuration cannot be had.
-        McpError: An MCP server that is required cannot be had.
+        UsageError: Something in the configuration is not available.
+        McpError: An MCP server that is required is not available.
         JournalError: The journal cannot be opened.
     """
     person = person or Person()

@@ -110,7 +110,7 @@ class TuiApp(App[None]):
                 self._working.discard(about)
 
     async def _close_question(self, request: str) -> None:
-        """What another program asked has its word. Those of conversations are closed by their screens."""
+        """What another program asked is answered. Those of conversations are closed by their screens."""
         for each in self.screen_stack:
             if isinstance(each, QuestionScreen) and each.question.request == request and not each.question.conversation:
                 await each.close()

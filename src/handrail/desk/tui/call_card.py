@@ -19,7 +19,7 @@ from handrail.desk.tui.formatting import MUTED, duration_text, inline, line, pla
 from handrail.desk.values import ClippedText, ConversationItem, LiveCall
 
 _LINES = 60
-"""Of an unfolded result, before the person asks for the whole."""
+"""The most lines of an unfolded result, until the person asks for the whole."""
 _ARGUMENTS = 8_000
 _TICK = 1.0
 """Seconds between two looks at how long a call has been running."""
@@ -48,10 +48,10 @@ class CallCardContent(Struct, frozen=True, kw_only=True):
     error: str = ""
     result: ClippedText | None = None
     index: int | None = None
-    """Of the message with the result, once there is one."""
+    """The number of the message with the result, once there is one."""
     duration_us: int | None = None
     begun: int = 0
-    """When it began to run, in milliseconds since 1970; 0 if that is not known."""
+    """The time at which it began to run, in milliseconds since 1970; 0 if that is not known."""
     reused: bool = False
     notes: tuple[str, ...] = ()
 
@@ -170,7 +170,7 @@ class CallCard(Vertical, can_focus=True):
 
 
 def _head(shown: CallCardContent, unfolded: bool, width: int) -> Content:
-    """One line: sign, name, arguments as far as there is room, how it ended."""
+    """The card in one line: sign, name, arguments as far as there is room, and how it ended."""
     if shown.outcome is not None:
         sign, style = sign_of(shown.outcome)
         took = "" if shown.duration_us is None else f" {duration_text(shown.duration_us)}"

@@ -201,7 +201,7 @@ class ChatScreen(Screen[None]):
         self._show_start()
 
     def _show_start(self) -> None:
-        """As long as nothing was said."""
+        """Shows the start view as long as nothing was said."""
         self.query_one(StartScreen).display = self._total == 0 and self.state == "idle"
 
     @on(StartExample.Chosen)
@@ -239,7 +239,7 @@ class ChatScreen(Screen[None]):
             self._ask(next(iter(self._questions.values())))
 
     async def action_question(self) -> None:
-        """The first question that still waits, those of other programs last. One that was put off is asked anew."""
+        """The first question that still waits, those of other programs last. One that was put off is asked again."""
         if self._questions:
             self._ask(next(iter(self._questions.values())))
         elif self.state == "waiting":

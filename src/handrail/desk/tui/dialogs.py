@@ -100,7 +100,7 @@ class Dialog(ModalScreen[ScreenResultType]):
 
 
 class PickDialog(Dialog[str | None]):
-    """One of several, by its key; None if none."""
+    """Lets the person pick one of several by its key; None if none was picked."""
 
     def __init__(self, title: str, options: Sequence[tuple[str, str]], *, note: str = "", chosen: str = "") -> None:
         super().__init__(title, note)
@@ -122,7 +122,7 @@ class PickDialog(Dialog[str | None]):
 
 
 class PickSomeDialog(Dialog[tuple[str, ...] | None]):
-    """Any number of several, by their keys; None if it was given up."""
+    """Lets the person pick any number of several by their keys; None if it was given up."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "done", "Take these", priority=True)]
 

@@ -55,21 +55,21 @@ def line(text: str, most: int = 0) -> str:
 def inline(arguments: Any, most: int) -> str:
     """The arguments of a call in one short line; a text that says an object as that object."""
     if isinstance(arguments, str):
-        arguments = _said(arguments)
+        arguments = _parsed(arguments)
     if not isinstance(arguments, dict):
         return line(arguments if isinstance(arguments, str) else exact_json(arguments), most)
     return line(" ".join(f"{key}={_brief(value, most)}" for key, value in arguments.items()), most)
 
 
 def moment(at: int, spelled: str = "%Y-%m-%d %H:%M") -> str:
-    """In the person's own time zone."""
+    """A time in the person's own time zone."""
     try:
         return datetime.fromtimestamp(at / 1000).astimezone().strftime(spelled)
     except (OverflowError, ValueError, OSError):
         return f"{at} ms"  # a time that a damaged file claims
 
 
-def _said(text: str) -> Any:
+def _parsed(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

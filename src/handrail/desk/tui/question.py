@@ -122,7 +122,7 @@ class QuestionScreen(ModalScreen[None]):
                 await self._edit(self.question.written)
 
     async def close(self) -> None:
-        """It has its word from elsewhere: nothing that was opened from here is wanted any more."""
+        """Closes the question, which was answered elsewhere, with everything that was opened from here."""
         while self in self.app.screen_stack and self.app.screen is not self:
             await asyncio.shield(self.app.pop_screen())  # to its end, for the reason that the transcript gives
         if self.is_current:

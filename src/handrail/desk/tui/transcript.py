@@ -65,7 +65,7 @@ class TranscriptView(VerticalScroll, can_focus=False):
         self.anchor()
 
     async def renew(self, first: int, items: Sequence[ConversationItem]) -> None:
-        """Every message from `first` on is replaced, and what was under way is over."""
+        """Replaces every message from `first` on, and drops the unfinished turn."""
         with self.app.batch_update():
             gone = [each for each in self._items.children if _index(each) >= first]
             cards = [each for each in (*gone, *self._live.values()) if isinstance(each, CallCard)]

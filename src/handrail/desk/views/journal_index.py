@@ -19,9 +19,9 @@ from msgspec import Struct
 from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.errors import JournalError, UsageError
 from handrail.core.events import CallSettled, Recorded
+from handrail.journal.entry_proofs import EntryProofs
 from handrail.journal.note import sign
 from handrail.journal.places import JournalPlace
-from handrail.journal.proven import ProvenTree
 from handrail.journal.reader import JournalReader, JournalRow
 from handrail.journal.summaries import RunSummary, RunTally
 from handrail.journal.telemetry import RING, Telemetry, ToolTelemetry
@@ -45,7 +45,7 @@ _said = msgspec.json.Decoder(_RunLeafFields)
 
 
 class ToolUsage(Struct, frozen=True):
-    """How the tools did, in the last entries: the numbers of `handrail proof stats`."""
+    """The numbers of `handrail proof stats` for the last entries."""
 
     tools: dict[str, ToolTelemetry]
     outcomes: dict[str, dict[str, int]]
@@ -113,7 +113,7 @@ class JournalIndex:
             weight=lambda notes: len(notes.seqs), most_weight=_KEPT, lru=True, keep_newest=True
         )
         """Runs that somebody looked at, as they stand before `_next`."""
-        self._tree: ProvenTree | None = None
+        self._tree: EntryProofs | None = None
         self._checked = 0
         """The entries of which it was checked what is noted on whose they are."""
         self._proven: BoundedMemory[int, None] = BoundedMemory(_KEPT)
@@ -167,7 +167,7 @@ class JournalIndex:
         """
         with self._read() as reader:
             signer = reader.signer()
-            tree = self._tree = ProvenTree(reader, signer.verifier, self._tree)
+            tree = self._tree = EntryProofs(reader, signer.verifier, self._tree)
             notes = self._notes(reader, run, whole=True)
             size = tree.size if size is None else size
             if size > tree.size:

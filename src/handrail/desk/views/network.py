@@ -46,7 +46,7 @@ class NetworkView:
         self._day = self._began()
 
     async def changes(self) -> AsyncGenerator[NetworkPage, None]:
-        """How it is now, and again whenever that has changed."""
+        """Yields the state now, and again whenever it has changed."""
         told: NetworkPage | None = None
         while True:
             found = self.now()
@@ -78,12 +78,12 @@ class NetworkView:
     def _others(self, peers: tuple[ConnectedPeer, ...]) -> list[NodeRow]:
         found: dict[str, NodeRow] = {}
         for peer in peers:
-            for row in self._of(peer):
+            for row in self._rows_of_peer(peer):
                 if row.node_id not in found or found[row.node_id].state == "lost":
                     found[row.node_id] = row
         return sorted(found.values(), key=lambda row: (row.state == "lost", row.name or "~", row.node_id))
 
-    def _of(self, peer: ConnectedPeer) -> Iterable[NodeRow]:
+    def _rows_of_peer(self, peer: ConnectedPeer) -> Iterable[NodeRow]:
         """The nodes that are reached by one way."""
         by_node: dict[str, list[CapabilityProvider]] = {}
         for each in peer.providers.values():
@@ -119,7 +119,7 @@ class NetworkView:
         return round(self._day + seen * 1000)
 
     def _began(self) -> float:
-        """When the steady clock began to count."""
+        """The wall-clock time at which the steady clock began."""
         return self._clock.now() - self._clock.monotonic() * 1000
 
     def _traces(self, ours: set[str]) -> tuple[TraceRow, ...]:

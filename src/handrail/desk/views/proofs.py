@@ -50,7 +50,7 @@ _TOGETHER = 512 * 1024
 """Bytes of all bodies that are sent with their entries."""
 _LARGEST = 32 * 1024 * 1024
 _SPANS = 1_000
-"""Of a trace that are told at most."""
+"""The most spans of a trace that are sent."""
 _SAYS = 300
 _NAMED = 3
 """Tools of a run that are told with it."""
@@ -77,7 +77,7 @@ class ProofViews:
         return await asyncio.to_thread(self._list, before, min(max(1, limit), PAGE), search.strip().casefold())
 
     async def run(self, run: str, first: int = 0, limit: int = 100, size: int | None = None) -> RunPage:
-        """With the `size` of a page before it, the next one stands under the same checkpoint.
+        """One page of a run. With the `size` of an earlier page, it stands under the same checkpoint.
 
         Raises:
             UsageError: There is no such run.
@@ -86,7 +86,7 @@ class ProofViews:
         return await asyncio.to_thread(self._page, run, max(0, first), min(max(1, limit), PAGE), size)
 
     async def trace(self, run: str) -> RunTrace:
-        """Where the time and the tokens of a run went.
+        """The time and tokens of a run, span by span.
 
         Raises:
             UsageError: There is no such run.
@@ -192,7 +192,7 @@ def file_name_of_id(id: str) -> str:
 
 def _fits(state: RunListing, titles: dict[str, str], search: str) -> bool:
     run = state.summary.run
-    said = (run, titles.get(run, ""), _spoken(state), *state.tools)
+    said = (run, titles.get(run, ""), _state_in_words(state), *state.tools)
     return any(search in each.casefold() for each in said)
 
 
@@ -206,14 +206,14 @@ def _row(state: RunListing, title: str) -> RunRow:
         failed=found.errors,
         in_doubt=found.in_doubt,
         entries=found.entries,
-        state=_spoken(state)[:_SAYS],
+        state=_state_in_words(state)[:_SAYS],
         title=title,
         tools=tuple(sorted(state.tools)[:_NAMED]),
     )
 
 
-def _spoken(state: RunListing) -> str:
-    """As `handrail proof list` says it."""
+def _state_in_words(state: RunListing) -> str:
+    """The text as `handrail proof list` prints it."""
     found = state.summary
     if found.finished is not None:
         return found.finished

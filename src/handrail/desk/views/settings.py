@@ -122,7 +122,7 @@ class SettingsView:
 
     def _look(self) -> SettingsPage:
         data = _read(self._path)
-        text = _shown(data)
+        text = _decoded(data)
         hidden = self._hidden(text)
         self._names |= hidden.keys()
         safe = redact_text(text)
@@ -176,7 +176,7 @@ class SettingsView:
             text=text,
             groups=setting_groups(text, self._environ),
             problems=() if wrong is None else (_placed(wrong, self._hidden(text)),),
-            changes=setting_changes(redact_text(_shown(_read(self._path))), text),
+            changes=setting_changes(redact_text(_decoded(_read(self._path))), text),
         )
 
     def _write(self, text: str, revision: str, at_machine: bool) -> _WrittenChange:
@@ -184,7 +184,7 @@ class SettingsView:
         before = _read(path)
         if _revision(before) != revision:
             raise UsageError("the file was changed meanwhile; load it again, and make your change there")
-        if not at_machine and (powerful := powerful_changes(_shown(before), text.removeprefix(_MARK))):
+        if not at_machine and (powerful := powerful_changes(_decoded(before), text.removeprefix(_MARK))):
             raise UsageError(
                 f"what says what may run, be read or be reached is changed only at the machine itself ({AT_MACHINE}):"
                 f" {', '.join(powerful)}"
@@ -229,7 +229,7 @@ class SettingsView:
             self._approvals.restore_config(written.path, written.approval)
 
 
-def _shown(data: bytes | None) -> str:
+def _decoded(data: bytes | None) -> str:
     return (data or b"").decode("utf-8-sig", "replace").replace("\r\n", "\n")
 
 
@@ -265,7 +265,7 @@ def _is_whole(data: bytes | None) -> bool:
 
 
 def _read(path: Path) -> bytes | None:
-    """Not more of it than a configuration can have."""
+    """Reads a file, but no more than a configuration can have."""
     try:
         with path.open("rb") as file:
             return file.read(LARGEST + 1)
@@ -276,7 +276,7 @@ def _read(path: Path) -> bytes | None:
 
 
 def _put(path: Path, data: bytes) -> None:
-    """As a whole, with the mode that it has, and behind a link where it is one."""
+    """Replaces the file as a whole. It keeps its mode, and a link stays a link."""
     real = path.resolve()
     try:
         mode = stat.S_IMODE(real.stat().st_mode) if real.exists() else 0o644

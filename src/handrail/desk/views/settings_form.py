@@ -43,7 +43,7 @@ _FITS: Mapping[str, Callable[[Any], bool]] = {
     "texts": _is_texts,
     "variable": lambda value: isinstance(value, str) and KEY.fullmatch(value) is not None,
 }
-"""Whether a field can show a value; a wrong one, too, so that it can be mended there."""
+"""Whether a field can show a value; a wrong one, too, so that it can be fixed there."""
 
 
 def setting_groups(text: str, environ: Mapping[str, str]) -> tuple[FieldGroup, ...]:
@@ -83,7 +83,7 @@ class _FormBuilder:
         if table.where_there and not isinstance(said, dict):
             kinds = {key: kind for key, kind in kinds.items() if key == _ENABLED}
         help = ".".join(table.path)
-        fields = (self._field(table, path, key, kind, said) for key, kind in kinds.items() if self._shown(path, key))
+        fields = (self._field(table, path, key, kind, said) for key, kind in kinds.items() if self._is_shown(path, key))
         return FieldGroup(
             path=path,
             help=help,
@@ -111,8 +111,9 @@ class _FormBuilder:
             variables=tuple((name, name in self._environ) for name in self._taken(value)),
         )
 
-    def _shown(self, path: Path, key: str) -> bool:
-        """Of two names for one setting the one that is written; the names in `[llm]` if none is."""
+    def _is_shown(self, path: Path, key: str) -> bool:
+        """Whether a setting is shown under this name: of two names for one setting the written one, or the one in
+        `[llm]`."""
         place = (*path, key)
         if place in SAME:
             return self._at(place) is not None

@@ -61,7 +61,8 @@ def config_sections(config: Config, hidden: Mapping[str, str]) -> tuple[Settings
 
 def _values(value: Any, hidden: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(
-        (_said(name, hidden), _masked(name, text, hidden)) for name, text in islice(_flat("", value, 0), _MOST)
+        (_concealed_and_cut(name, hidden), _masked(name, text, hidden))
+        for name, text in islice(_flat("", value, 0), _MOST)
     )
 
 
@@ -100,10 +101,10 @@ def _fields(value: Any) -> list[tuple[str, Any]]:
 def _masked(name: str, text: str, hidden: Mapping[str, str]) -> str:
     if _SECRET.search(name) and not KEY.fullmatch(text) and not text.replace(".", "").isdecimal():
         return MASK
-    return _said(text, hidden)
+    return _concealed_and_cut(text, hidden)
 
 
-def _said(text: str, hidden: Mapping[str, str]) -> str:
+def _concealed_and_cut(text: str, hidden: Mapping[str, str]) -> str:
     text = conceal_values(text, hidden)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 

@@ -38,7 +38,7 @@ class ToolViews:
         return tuple(_row(tool, known, usage) for tool in tools)
 
     async def page(self, name: str) -> ToolPage:
-        """All that the page shows of one tool.
+        """Everything that the page shows of one tool.
 
         Raises:
             UsageError: There is no such tool.
@@ -94,11 +94,11 @@ def ensemble_sources(app: App) -> dict[str, str]:
     home = app.config.file.parent if app.config.file is not None else Path.cwd()
     for group in app.groups:
         if isinstance(group.item, Ensemble):
-            found[group.item.name] = _made_of(group.made_of, home)
+            found[group.item.name] = _source_in_words(group.made_of, home)
     return found
 
 
-def _made_of(made_of: Any, home: Path) -> str:
+def _source_in_words(made_of: Any, home: Path) -> str:
     match made_of:
         case (Path() as path, _):
             return str(path.relative_to(home)) if path.is_relative_to(home) else str(path)

@@ -72,9 +72,9 @@ class RunRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     entries: int = 0
     state: str = ""
     title: str = ""
-    """Of the conversation, if it is one."""
+    """The title of the conversation, if the run is one."""
     tools: tuple[str, ...] = ()
-    """Some that it called, by name."""
+    """The names of some tools that the run called."""
 
 
 class EntryRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -88,12 +88,12 @@ class EntryRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     proof: tuple[str, ...]
     """Hex, from the leaf up."""
     says: str
-    """In a few words for people."""
+    """The event in a few words for people."""
     call_id: str = ""
     tool: str = ""
     salt: str | None = None
     body: str | None = None
-    """None if it has none, or it was erased, or is too long to be shown with the others."""
+    """The body; None if there is none, it was erased, or it is too long to be shown with the others."""
     erased: bool = False
     body_size: int = 0
 
@@ -104,9 +104,9 @@ class RunPage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     row: RunRow
     entries: tuple[EntryRow, ...]
     first: int
-    """Of all entries of the run, which is the first here: 0 is from the beginning."""
+    """The number of the first of these entries in the run; 0 is the beginning."""
     count: int
-    """All entries of the run."""
+    """The number of all entries of the run."""
     checkpoint: str
     """A signed note; it carries the run and its number of entries as an extension line."""
     verifier_key: str
@@ -119,7 +119,7 @@ class RunPage(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class CapabilityRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
-    """With its version."""
+    """The name with its version."""
     description: str = ""
     in_flight: int = 0
     side_effects: bool = False
@@ -134,7 +134,7 @@ class NodeRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     capabilities: tuple[CapabilityRow, ...] = ()
     in_flight: int = 0
     seen: int = 0
-    """When it was last heard of."""
+    """The time at which the node was last heard of."""
 
 
 class TraceRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -165,13 +165,13 @@ class SettingsSection(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A part of the configuration as it holds now: names and values, for people."""
 
     name: str
-    """As in the file: `models`, `limits`, `mcp`, `rules` …"""
+    """The name of the section in the file: `models`, `limits`, `mcp`, `rules` …"""
     values: tuple[tuple[str, str], ...] = ()
 
 
 class SettingsPage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     file: str | None
-    """Where it stands; None if there is no file yet."""
+    """The path of the file; None if there is no file yet."""
     text: str
     revision: str
     """The digest of the text: whoever saves says what they changed."""
@@ -192,18 +192,18 @@ class SettingField(Struct, frozen=True, kw_only=True, omit_defaults=True):
     form: str
     """flag, count, number, text, choice, texts or variable: `env:NAME`."""
     value: Any = None
-    """As it is written; None if it is not, or in a way that no field shows."""
+    """The value as it is written; None if it is not written, or in a way that no field shows."""
     default: Any = None
     """What holds where nothing is written; None is nothing, or what the help says."""
     least: int | None = None
     words: tuple[str, ...] = ()
-    """Of a choice."""
+    """The words of a choice."""
     line: int = 0
-    """Where it is written; 0 is nowhere."""
+    """The line of the setting; 0 if it is not written."""
     stuck: bool = False
     """Whether it is written in a way that only the text shows."""
     variables: tuple[tuple[str, bool], ...] = ()
-    """Those that it takes its value from, and whether they are set. Never what they hold."""
+    """The variables that the value is taken from, and whether they are set; never what they hold."""
 
 
 class FieldGroup(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -229,7 +229,7 @@ class SettingsForm(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     text: str
     groups: tuple[FieldGroup, ...] = ()
-    """None while the text is not TOML."""
+    """The tables of the file; None while the text is not TOML."""
     problems: tuple[SettingsMistake, ...] = ()
     changes: tuple[str, ...] = ()
     """Against the file as it is now: the lines of a unified diff."""

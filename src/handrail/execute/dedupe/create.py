@@ -34,7 +34,7 @@ class ExactMatcher:
         return MatchedCallKey(call_digest(name, arguments))
 
     def nearest(self, key: MatchedCallKey, others: Iterable[MatchedCallKey]) -> None:
-        """Nothing that is not equal is near."""
+        """Finds nothing: only equal calls match."""
         return None
 
 

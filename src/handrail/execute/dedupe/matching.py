@@ -92,7 +92,7 @@ class _RememberedCall(Generic[K]):
     key: K
     resource: Hashable | None
     result: ToolResult | None
-    """None for a call that was recorded without its result: it is known, and answers nothing."""
+    """The result; None for a call that was recorded without one: it is known, and answers nothing."""
 
 
 _Entries = BoundedMemory[bytes, _RememberedCall[K]]

@@ -71,7 +71,7 @@ class OverlappingWrites:
                     del self._running[call]
 
     def __enter__(self) -> None:
-        """While a call is under way; when none is, there is nothing to compare and all counts start anew."""
+        """While a call is under way; when none is, there is nothing to compare and all counts start over."""
         self._users += 1
 
     def __exit__(self, *exc: object) -> None:
@@ -183,7 +183,7 @@ class CallReuse:
             self._forget(asked.resource)
 
     def _forget(self, resource: Hashable | None) -> None:
-        """In every scope: what one caller writes, another may have read."""
+        """Forgets in every scope, since what one caller writes, another may have read."""
         for deduplicator in self._known.values():
             deduplicator.forget(None, resource)
 

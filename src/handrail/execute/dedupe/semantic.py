@@ -29,7 +29,7 @@ from handrail.execute.dedupe.matching import MatchedCallKey, call_digest
 @dataclass(frozen=True, slots=True)
 class SemanticCallKey(MatchedCallKey):
     shape: bytes
-    """Of everything but the texts: equal for calls that may be near."""
+    """The shape of everything but the texts: equal for calls that may be near."""
     texts: tuple[ShortText, ...]
     vectors: tuple[Sequence[float], ...]
 
@@ -75,7 +75,7 @@ def _product(one: Sequence[float], other: Sequence[float]) -> float:
 FEWEST_WORDS = 2
 """A single word is as likely an id, a path or one of a list as it is prose."""
 MOST_WORDS = 16
-"""In a longer text one changed word moves the vector too little to be seen."""
+"""The most words of a text that is compared. In a longer one a changed word moves the vector too little to be seen."""
 
 _ENDS = ".,;:!?"
 _INSIDE = "'-"
@@ -105,7 +105,7 @@ class ShortText:
 
     text: str
     words: tuple[str, ...]
-    """In lower case, without the punctuation after them."""
+    """The words in lower case, without the punctuation after them."""
     names: frozenset[str]
     """The words that were written with a capital."""
     marked: tuple[str, ...]

@@ -23,10 +23,10 @@ from handrail.tools.tool import Tool
 
 
 class WordsReader(Protocol):
-    """Who reads the words that the model of a run is not shown."""
+    """A reader of the words that the model of a run is not shown."""
 
     async def read(self, begin_run: BeginRun, source: str, words: str, schema: dict[str, Any]) -> dict[str, Any] | None:
-        """Plain values that fit the schema, as the words have them; None if that came to nothing."""
+        """Plain values that fit the schema, as the words have them; None if that failed."""
         ...
 
 
@@ -49,7 +49,8 @@ async def split_output(
     labels = ResultLabels(True, (), tool.definition.own) if attempt.quotes else attempt.labels
     shown, withheld = withhold(output.output, tool.definition, place, labels)
     told = _counted(len(output.warnings), "warning") + _counted(len(output.attachments), "attachment")
-    extract, reader = tool.definition.extract, attempt.context.words_reader
+    extract = tool.definition.extract
+    reader: WordsReader | None = attempt.context.words_reader
     if withheld and extract is not None and reader is not None and not late:
         begin_run = partial(attempt.owner.begin_run, attempt)
         try:

@@ -48,7 +48,7 @@ class WorkerOwner(Protocol):
 
 
 class WorkerStarter(Protocol):
-    """Who starts workers, and ends them."""
+    """Starts workers, and ends them."""
 
     @property
     def forking(self) -> int:

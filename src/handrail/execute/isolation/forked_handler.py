@@ -42,7 +42,7 @@ from handrail.execute.output import normalise_output, resolve_handler_value
 from handrail.tools.tool import Tool
 
 _forking = threading.Lock()
-"""One at a time: a child must not keep the socket of another one open."""
+"""Held while forking, so that a child does not keep the socket of another one open."""
 _SECONDS_TO_DIE = 0.25
 
 
@@ -97,7 +97,8 @@ class _ForkedHandler:
         return ours, pid
 
     def _serve(self, sock: socket.socket, function: Callable[[], Any]) -> NoReturn:
-        """In the fork: call the function, send what came of it, and leave without any clean-up, which is the host's."""
+        """Runs in the fork: calls the function, sends the result, and leaves without any clean-up, which is the
+        host's."""
         pid = os.getpid()
         try:
             os.setpgid(0, 0)

@@ -1,4 +1,4 @@
-"""A handler under way, and the one way to wait for it: the answer is on time whether or not the work gives in."""
+"""A running handler, and the one way to wait for it: the answer is on time whether or not the handler gives in."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def begin(steps: _HandlerSteps, loop: asyncio.AbstractEventLoop) -> asyncio.Futu
 
 
 _NOT_TAKEN: Any = object()
-"""In place of what the first step waits for: it was not taken ahead of the task, or its task has seen that."""
+"""Stands for what the first step waits for, if that step was not taken ahead of the task or its task has seen it."""
 
 
 class _HandlerSteps(Coroutine[Any, Any, Any]):

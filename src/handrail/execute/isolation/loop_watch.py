@@ -1,4 +1,4 @@
-"""Who holds the event loop: measures how long tools keep everything else waiting, and names those that do.
+"""Watches the event loop: measures how long tools block everything else, and names those that do.
 
 A tool in the loop holds it from one `await` to the next, which is measured step by step. A tool in a thread holds it
 by keeping the interpreter to itself, as a regular expression or a large multiplication does: then a timer of the loop

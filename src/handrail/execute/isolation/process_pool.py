@@ -43,19 +43,19 @@ from handrail.execute.isolation.worker_limits import ProcessLimits
 from handrail.tools.tool import Tool
 
 _SECONDS_TO_DIE = 1.0
-"""How long a killed process is waited for. The kernel may hold one longer, in a broken file system say."""
+"""The time to wait for a killed process. The kernel may hold one longer, for example in a broken file system."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerPlace:
-    """Where the workers of a pool are."""
+    """The place in which the workers of a pool run."""
 
     start: Callable[[asyncio.AbstractEventLoop, WorkerOwner], WorkerStarter] = ForkServerHandle
     around: Callable[[], Around] = current_surroundings
     after: str = MAY_HAVE
     """What is to be said of the effects of work that was cut off."""
     calls: int | None = None
-    """That one worker answers before another takes its place."""
+    """The calls that one worker answers before another takes its place."""
 
 
 class ProcessPool:

@@ -30,7 +30,7 @@ from handrail.tools.tool import Tool
 _OURS = 256 * 2**20
 """Address space of the bare interpreter with handrail in it, and to spare. The worker itself keeps the exact limit."""
 _START_SECONDS = 5
-"""Of processor time, for a worker to come up."""
+"""The processor time that a worker may use to come up."""
 
 _Key = tuple[str, SandboxAccess]
 

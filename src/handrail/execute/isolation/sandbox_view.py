@@ -29,9 +29,9 @@ _PRIVATE = ("handrail.toml", ".handrail", ".git", ".env")
 class SandboxView:
     readable: tuple[Path, ...]
     path: tuple[str, ...]
-    """Where it imports from: as here, without what it cannot see."""
+    """The module search path: the host's, without what the sandbox cannot see."""
     directory: str | None
-    """Where it starts: where we are, if it may read something there; else wherever its jail begins."""
+    """The working directory: the host's, if the sandbox may read something there; else the jail's own."""
 
 
 def sandbox_view_of(tool: Tool) -> SandboxView:
@@ -104,7 +104,7 @@ def _check_private(tool: Tool, folder: Path) -> None:
 
 
 def _outermost(paths: Iterable[Path]) -> tuple[Path, ...]:
-    """Each once, and none that lies in another."""
+    """The paths, each once, without those that lie in another."""
     kept: list[Path] = []
     for path in sorted(set(paths)):
         if not any(path.is_relative_to(above) for above in kept):

@@ -212,7 +212,7 @@ def _share_one_arena() -> None:
 
 
 def address_space() -> int:
-    """How much of it this process has, in bytes.
+    """The bytes of address space that this process has.
 
     Raises:
         FileNotFoundError: There is no /proc.
@@ -222,7 +222,7 @@ def address_space() -> int:
 
 
 def _limit_cpu(allowed: float) -> None:
-    """Only the soft limit: it can be moved on for the next job. Linux counts whole seconds."""
+    """Sets only the soft limit, so that the next job can move it. Linux counts whole seconds."""
     _lower(resource.RLIMIT_CPU, math.ceil(time.process_time() + allowed))
 
 

@@ -15,14 +15,14 @@ class ProcessLimits:
     cpu_seconds: float | None = None
     """Processor time for one call, rounded up to whole seconds. What the tool starts has the same again."""
     grace_seconds: float = 0.05
-    """Between SIGTERM, which lets a tool's `finally` blocks run, and SIGKILL."""
+    """The time between SIGTERM, which lets a tool's `finally` blocks run, and SIGKILL."""
     frame_bytes: int = FRAME_LIMIT
     """The largest arguments and the largest result that may cross."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxLimits:
-    """For tools with isolation="sandbox" that name none of their own. There is no unlimited here."""
+    """The limits of tools with isolation="sandbox" that name none of their own. None of them can be unlimited."""
 
     memory_bytes: int = 512 * 2**20
     """Address space that a worker may add to what it starts with."""
@@ -34,7 +34,7 @@ class SandboxLimits:
     """The largest arguments and the largest result that may cross. A hostile result of n bytes may take the host
     twenty times as much memory while it is read."""
     calls: int = 20
-    """That one worker answers before another takes its place."""
+    """The calls that one worker answers before another takes its place."""
 
     def __post_init__(self) -> None:
         for name in ("memory_bytes", "cpu_seconds", "disk_bytes", "frame_bytes", "calls"):

@@ -62,7 +62,7 @@ def why_by_plan(plan: RunPlan, planned: PlannedCall | None, tool: Tool, why: str
 
 
 class _StepCheck:
-    """One call beside one step."""
+    """Compares one call with one step."""
 
     def __init__(self, plan: RunPlan, number: int, step: PlanStep, values: CallValues, origins: RunOrigins) -> None:
         self._plan = plan

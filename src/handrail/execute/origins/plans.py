@@ -134,8 +134,7 @@ class RunPlan:
 
     @property
     def shown(self) -> dict[str, Any]:
-        """What a person is asked about: everything that a word on the plan is bound to, the definitions of its tools
-        included."""
+        """What a person is asked about: what their decision is bound to, with the definitions of its tools."""
         steps = zip(self.plan.steps, self._tools, strict=True)
         return {
             "steps": [
@@ -182,7 +181,7 @@ class RunPlan:
         self._used[call_id] = call
 
     def give_back(self, call_id: str) -> None:
-        """The call came to nothing: nothing was read, and nothing changed."""
+        """The call failed: nothing was read, and nothing changed."""
         call = self._used.pop(call_id, None)
         if call is not None:
             self._calls[call.number].remove(call_id)

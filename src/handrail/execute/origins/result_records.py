@@ -77,7 +77,7 @@ class Record:
 
 
 class ResultRecords:
-    """One result, taken apart when it is first needed."""
+    """One result, taken apart into records when it is first needed."""
 
     __slots__ = ("_records", "arguments", "changes", "result", "sends_out", "tool")
 

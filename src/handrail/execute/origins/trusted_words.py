@@ -154,7 +154,7 @@ class TrustedWords:
 
     @property
     def words(self) -> set[str]:
-        """Every word that the person said, in small letters."""
+        """Every word that the person said, in lower case."""
         return self._words
 
     @property
@@ -214,7 +214,7 @@ class TrustedWords:
         return any(word.isdecimal() for word in self._words)
 
     def count(self, text: str) -> int:
-        """How often a text was said, whole."""
+        """The number of times a text was said as a whole."""
         return len(re.findall(rf"(?<!\w){re.escape(text)}(?!\w)", self._flat))
 
     def has_moment(self, moment: Moment) -> bool:

@@ -85,7 +85,7 @@ class Moment:
         return "moment", self.day, self.minutes
 
     def minutes_after(self, other: Moment) -> int | None:
-        """How long after another moment of the same kind it is."""
+        """The minutes from another moment of the same kind to this one."""
         if self.minutes is None or other.minutes is None or (self.day is None) != (other.day is None):
             return None
         days = 0 if self.day is None or other.day is None else (self.day - other.day).days

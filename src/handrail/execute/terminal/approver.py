@@ -34,7 +34,7 @@ class TerminalApprover:
     """
 
     by: str = ""
-    """Who is on record as having decided; without it, the login name."""
+    """The name that goes on record for a decision; by default the login name."""
     tools: RegisteredTools | None = None
     """With these, edited arguments that do not fit are asked for again. `approver="terminal"` knows those of its
     executor."""
@@ -102,7 +102,7 @@ async def _of_server(question: Confirmation, by: str) -> Decision:
 
 
 def _for(question: Confirmation) -> str:
-    """For whom, if agents led to the call."""
+    """The agents for which the question is asked, if agents led to the call."""
     return f" for {printable(' → '.join(question.agents))}" if question.agents else ""
 
 

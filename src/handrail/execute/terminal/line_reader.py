@@ -24,7 +24,7 @@ def tell(line: str = "") -> None:
 
 
 async def read_word(question: str) -> str:
-    """A person's word on what they have just been shown, in small letters."""
+    """A person's decision on what they have just been shown, in small letters."""
     discard_typed_input()
     return (await read_line(question)).lower()
 

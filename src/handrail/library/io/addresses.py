@@ -143,7 +143,7 @@ async def system_addresses_of_host(host: str, port: int) -> list[str]:
 
 
 def parse_url(url: str) -> HttpAddress:
-    """With its host as `plain_host` writes it.
+    """The parts of a URL, its host as `plain_host` writes it.
 
     Raises:
         ToolError: It is none, or one that two programs might read differently.

@@ -40,7 +40,7 @@ Beneath = Callable[[int, str, int, int], int]
 """Opens a path beneath a folder: descriptor, path, flags, mode. OSError EXDEV where it would lead out."""
 
 READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-"""Without waiting: a pipe that nobody writes to would never open."""
+"""The flags for reading. A pipe that nobody writes to would never open if the call waited."""
 LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 BY_HAND = Invocation(ToolCall("", ""), {}, Context())
 """The call of a tool's function that somebody called as a function: nothing was decided on."""
@@ -61,7 +61,7 @@ class ConfinedRoot:
     name: str
     given: PurePosixPath
     path: PurePosixPath
-    """Without links in it."""
+    """The path without links."""
     writable: bool
     first: bool
     """Whether paths that name no root are in it."""
@@ -71,16 +71,16 @@ class ConfinedRoot:
 
 @dataclass(frozen=True, slots=True)
 class ConfinedPath:
-    """Where a path leads: a root, and the way from there."""
+    """A place that a path leads to: a root, and the way from there."""
 
     root: ConfinedRoot
     path: str
     decided: Location | None = None
-    """Where it led when the call was decided on; when it is changed it must still lead there."""
+    """The place that the path led to when the call was decided on; a change must still lead there."""
 
     @property
     def shown(self) -> str:
-        """As a model may write it again."""
+        """The path as a model may write it again."""
         return self.path if self.root.first else f"{self.root.name}:{self.path}"
 
     def below(self, way: str) -> ConfinedPath:
@@ -148,7 +148,8 @@ class ConfinedFiles:
         return ConfinedPath(next(iter(self._roots.values())), path or ".")
 
     def _absolute(self, path: str) -> ConfinedPath:
-        """By whole names, so that /data-evil is not in /data; and as it is written, so that no '..' leads in."""
+        """Matches whole names, so that /data-evil is not in /data, and the path as written, so that no '..' leads
+        in."""
         ways = [
             (len(base.parts), root, _below(path, base))
             for root in self._roots.values()

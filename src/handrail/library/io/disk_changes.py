@@ -50,7 +50,7 @@ def replace_file(folder: int, name: str, data: bytes, before: os.stat_result | N
     def put(temporary: str) -> None:
         os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
 
-    _beside(folder, name, data, before, put, ids)
+    _replace_by_temporary(folder, name, data, before, put, ids)
 
 
 def create_file(folder: int, name: str, data: bytes, ids: NewId) -> None:
@@ -65,10 +65,10 @@ def create_file(folder: int, name: str, data: bytes, ids: NewId) -> None:
 
     if _exists(folder, name):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
-    _beside(folder, name, data, None, put, ids)
+    _replace_by_temporary(folder, name, data, None, put, ids)
 
 
-def _beside(
+def _replace_by_temporary(
     folder: int, name: str, data: bytes, like: os.stat_result | None, put: Callable[[str], None], ids: NewId
 ) -> None:
     temporary = f".{ids('handrail')}.tmp"  # not with the name in it, which may be as long as a name can be
@@ -148,7 +148,7 @@ def move_without_overwrite(
 
 
 def _linked(source: str, target: str, from_: int, to: int) -> None:
-    """In two steps: a second name that must be new, then the first is taken away. Folders have only one name."""
+    """Moves in two steps: a new second name, then the first is removed. Folders have only one name."""
     is_folder = stat.S_ISDIR(os.stat(source, dir_fd=from_, follow_symlinks=False).st_mode)
     if not is_folder:
         try:

@@ -14,7 +14,7 @@ _DROPPED = frozenset(
     {"script", "style", "noscript", "template", "svg", "iframe", "object", "textarea", "select", "head", "title"}
 )
 _RAW = frozenset({"script", "style", "textarea"})
-"""Between their tags a `<` begins nothing."""
+"""The elements in which a `<` begins nothing."""
 _LINES = (
     ("address", "aside", "body", "br", "caption", "dd", "details", "dialog", "div", "dt", "fieldset", "figcaption"),
     ("footer", "header", "hr", "html", "legend", "li", "main", "menu", "nav", "summary"),
@@ -73,7 +73,7 @@ class _HtmlReader:
         return _GAPS.sub("\n\n", "\n".join(lines)).strip()
 
     def _markup(self, begin: int) -> int:
-        """Where the text goes on behind what begins here."""
+        """The position at which the text goes on after this markup."""
         page = self._page
         if page.startswith("<!--", begin):
             return _behind(page, "-->", begin + 4)

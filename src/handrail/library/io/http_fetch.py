@@ -89,7 +89,7 @@ class HttpFetcher:
 
     async def _follow(self, client: HttpClient, url: str, method: str) -> _FetchedDocument:
         for _ in range(REDIRECTS + 1):
-            answer = await _asked(client, await self._gate.check(url), method)
+            answer = await _ask_in_order(client, await self._gate.check(url), method)
             try:
                 location = answer.headers.get("location")
                 if not (300 <= answer.status < 400 and location):
@@ -121,7 +121,7 @@ class HttpFetcher:
         return got
 
 
-async def _asked(client: HttpClient, checked: CheckedUrl, method: str) -> HttpAnswer:
+async def _ask_in_order(client: HttpClient, checked: CheckedUrl, method: str) -> HttpAnswer:
     """Try the addresses in order. To none is anything sent twice: only what could not be reached is passed over."""
     request = request_head(method, checked.address, _HEADERS)
     failed: Exception | None = None
@@ -135,12 +135,12 @@ async def _asked(client: HttpClient, checked: CheckedUrl, method: str) -> HttpAn
             raise ToolError("network", why) from error
         except (BadHttpAnswer, OSError) as error:
             raise ToolError(
-                "network", f"{_shown(checked.address)} gave no answer: {describe_exception(error)}"
+                "network", f"{_origin_of(checked.address)} gave no answer: {describe_exception(error)}"
             ) from error
-    raise ToolError("network", f"{_shown(checked.address)} cannot be reached: {failed}") from failed
+    raise ToolError("network", f"{_origin_of(checked.address)} cannot be reached: {failed}") from failed
 
 
-def _shown(address: HttpAddress) -> str:
+def _origin_of(address: HttpAddress) -> str:
     return f"{address.scheme}://{address.authority}"
 
 

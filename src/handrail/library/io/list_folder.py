@@ -30,7 +30,7 @@ _RULES = 64 * 1024
 @dataclass(frozen=True, slots=True)
 class FolderEntry:
     way: str
-    """From where the walk began."""
+    """The path from the folder where the walk began."""
     name: str
     folder: int
     """The open folder it is in; good until the next entry is asked for."""
@@ -57,7 +57,7 @@ class FolderWalk:
     def entries(
         self, folder: int, way: str = "", ignored: IgnoreRules = IgnoreRules(), depth: int = 0
     ) -> Iterator[FolderEntry]:
-        """In the order of their names, a folder before what is in it."""
+        """The entries in the order of their names, a folder before what is in it."""
         names = sorted(self._names(folder))
         if self.gitignore and ".gitignore" in names:
             ignored = ignored.more(way, _rules(folder))

@@ -80,7 +80,7 @@ def rename_without_overwrite(source: str, target: str, *, src_dir_fd: int, dst_d
 
 
 def _bytes(path: str) -> bytes:
-    """As C reads it, which would take a NUL for the end."""
+    """The path as C reads it, which would take a NUL for the end."""
     name = os.fsencode(path)
     if b"\0" in name:
         raise ValueError("embedded null byte")

@@ -102,7 +102,7 @@ class IgnoreRules:
         return IgnoreRules((*self.rules, *(rule for rule in found if rule is not None)))
 
     def has(self, way: str, *, is_folder: bool) -> bool:
-        """By the last rule that fits, as git does it."""
+        """Whether the last rule that fits says so, as in git."""
         for rule in reversed(self.rules):
             if rule.has(way, is_folder=is_folder):
                 return not rule.keeps

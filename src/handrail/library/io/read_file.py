@@ -1,4 +1,4 @@
-"""`read_file`: text by lines or bytes, in which encoding it is, and a word about what is no text or does not fit."""
+"""`read_file`: text by lines or bytes, in which encoding it is, and a note on what is no text or does not fit."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class TextEncoding:
 
 
 def encoding_of(data: bytes, *, whole: bool = True) -> TextEncoding | None:
-    """How the bytes are to be read; None if they are no text. Without `whole` the last character may be cut."""
+    """The encoding of the bytes; None if they are no text. Without `whole` the last character may be cut."""
     for mark, name in _MARKS:
         if data.startswith(mark):
             return TextEncoding(name, mark)
@@ -134,7 +134,7 @@ def read_tool(confined: ConfinedFiles, limits: IoLimits) -> Tool:
 
 
 def file_content(place: ConfinedPath, descriptor: int, size: int, limits: IoLimits) -> bytes:
-    """All of a file that is not too large.
+    """The whole content of a file that is not too large.
 
     Raises:
         ToolError: It is.

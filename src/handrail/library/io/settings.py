@@ -24,24 +24,24 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IoLimits:
-    """How much at once. Sizes are in bytes, times in seconds."""
+    """The largest sizes, in bytes, and times, in seconds."""
 
     file: int = 16 * _MIB
     """The largest file that is read by lines, searched, written or edited."""
     read: int = 256 * 1024
-    """Of a file, in one answer."""
+    """The most of a file in one answer."""
     entries: int = 1_000
-    """Of a folder, in one answer."""
+    """The most entries of a folder in one answer."""
     matches: int = 200
-    """Of a search, in one answer."""
+    """The most matches of a search in one answer."""
     visited: int = 100_000
     """Files and folders that one call looks at."""
     fetch: int = 2 * _MIB
-    """Of an answer over HTTP, unpacked."""
+    """The most of an answer over HTTP, unpacked."""
     fetch_seconds: float = 30.0
     rows: int = 1_000
     row_bytes: int = 256 * 1024
-    """Of all rows in one answer together. A single value may have four times as much."""
+    """The most bytes of all rows in one answer. A single value may have four times as much."""
     query_seconds: float = 10.0
 
     def __post_init__(self) -> None:
@@ -75,8 +75,8 @@ class IoSettings:
     def __post_init__(self) -> None:
         object.__setattr__(self, "roots", _paths("roots", self.roots))
         object.__setattr__(self, "databases", _paths("databases", self.databases))
-        _known("write", self.write, self.roots)
-        _known("write_databases", self.write_databases, self.databases)
+        _check_names("write", self.write, self.roots)
+        _check_names("write_databases", self.write_databases, self.databases)
         object.__setattr__(self, "hosts", tuple(_host_rule("hosts", rule) for rule in self.hosts))
         object.__setattr__(self, "deny_hosts", tuple(_host_rule("deny_hosts", rule) for rule in self.deny_hosts))
         for network in self.private:
@@ -163,7 +163,7 @@ def _paths(key: str, given: Mapping[str, Path]) -> Mapping[str, Path]:
     return MappingProxyType({name: Path(os.path.abspath(Path(path).expanduser())) for name, path in given.items()})
 
 
-def _known(key: str, names: tuple[str, ...], of: Mapping[str, Path]) -> None:
+def _check_names(key: str, names: tuple[str, ...], of: Mapping[str, Path]) -> None:
     for name in names:
         if name not in of:
             raise UsageError(f"{key} of io names {name!r}, which is not there; there are {', '.join(of) or 'none'}")

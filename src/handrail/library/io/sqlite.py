@@ -43,10 +43,10 @@ _FUNCTIONS = frozenset({"load_extension", "fts3_tokenizer", "edit", "readfile", 
 """What reaches out of the database, where a build of SQLite has it; and what takes seconds in a single step for no
 good: `printf('%.*c', 1000000000, 'x')`."""
 _STEPS = 1_000
-"""Of SQLite's machine between two looks at the clock."""
+"""The steps of SQLite's machine between two looks at the clock."""
 _SQL = 100_000
 _COLUMNS = 200
-"""Of one answer. With the limit on a value this bounds the memory that a single step can take."""
+"""The most columns of one answer. With the limit on a value, this bounds the memory that a single step can take."""
 _VALUE = 4
 """Times `row_bytes`: the largest value that a statement can make or read."""
 _BLOB_SHOWN = 64
@@ -190,7 +190,7 @@ class SqliteDatabases:
                 yield connection
         except (sqlite3.Error, sqlite3.Warning, OverflowError) as error:
             late = time.monotonic() > ends
-            raise _told(error, database, self._limits.query_seconds if late else None, write=write) from error
+            raise _tool_error(error, database, self._limits.query_seconds if late else None, write=write) from error
 
 
 def _opened(path: str, seconds: float, *, write: bool) -> sqlite3.Connection:
@@ -247,7 +247,7 @@ def _answer(cursor: sqlite3.Cursor, limits: DatabaseSettings) -> dict[str, Any]:
     size = 0
     notes: list[str] = []
     for row in cursor:
-        shown = [_shown(value) for value in row]
+        shown = [_as_json_value(value) for value in row]
         size += sum(len(value) if isinstance(value, str) else 8 for value in shown)
         if len(rows) == limits.rows or (size > limits.row_bytes and rows):
             notes.append(
@@ -265,7 +265,7 @@ def _cut(value: Any, most: int) -> Any:
     return f"{value[:most]}…" if isinstance(value, str) and len(value) > most else value
 
 
-def _shown(value: Any) -> Any:
+def _as_json_value(value: Any) -> Any:
     match value:
         case bytes():
             return f"(blob of {len(value):,} bytes, beginning {value[:_BLOB_SHOWN].hex()})"
@@ -274,7 +274,7 @@ def _shown(value: Any) -> Any:
     return value
 
 
-def _told(error: Exception, database: str, seconds: float | None, *, write: bool) -> ToolError:
+def _tool_error(error: Exception, database: str, seconds: float | None, *, write: bool) -> ToolError:
     words, number = str(error), getattr(error, "sqlite_errorcode", 0) & 0xFF
     if number in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return ToolError("busy", f"database {database!r} is in use by somebody else; nothing was changed, try again")

@@ -19,7 +19,7 @@ PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY)
 """Enough to name a folder. Where there is no such thing, the folder must be readable."""
 FOLDER = PATH_ONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _LINKS = 40
-"""As many as Linux follows."""
+"""The most links that are followed: as many as Linux follows."""
 _TRIES = 8
 """A name may be a link when it is opened and none any more when it is read."""
 

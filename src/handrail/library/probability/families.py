@@ -45,7 +45,7 @@ _URN = 1_000_000
 SLACK = 64 * 2.0**-52
 """A sum of probabilities that misses the goal by its last digits has reached it."""
 _NARROW = 60.0
-"""From this shape on, a Weibull distribution is so narrow that a difference loses more digits than a series."""
+"""The shape from which on a Weibull distribution is so narrow that a difference loses more digits than a series."""
 _ZETA = (
     *(1.6449340668482264, 1.2020569031595942, 1.0823232337111382, 1.0369277551433699),
     *(1.0173430619844491, 1.0083492773819228, 1.0040773561979443, 1.0020083928260822),
@@ -66,7 +66,8 @@ def impossible_parameters(why: str) -> ToolError:
 
 @dataclass(frozen=True, slots=True)
 class EqualIntegers:
-    """Each whole number from low to high alike, as a die. They may be of any size; scipy's may not."""
+    """Every whole number from low to high with the same probability, as a die. They may be of any size; scipy's may
+    not."""
 
     low: int
     high: int
@@ -229,7 +230,7 @@ def parameters_of(name: Name) -> dict[str, bool]:
 
 
 def family_signatures() -> str:
-    """All of them in one line, for descriptions: `normal(mean, sd), …`."""
+    """All families in one line, for descriptions: `normal(mean, sd), …`."""
     return ", ".join(f"{name}({', '.join(parameters_of(name))})" for name in NAMES)
 
 

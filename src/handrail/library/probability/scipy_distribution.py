@@ -18,7 +18,7 @@ from scipy import stats
 from handrail.library.probability.families import SLACK, TailMasses, impossible_parameters
 
 _END = 10**18
-"""Where the search for a quantile over whole numbers ends."""
+"""The end of the search for a quantile over whole numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class ScipyDistribution:
 
     @property
     def mean(self) -> float | None:
-        """None where it has none."""
+        """The mean; None if the distribution has none."""
         return self._at("mean") if self.moments > 0 else None
 
     @property
@@ -61,7 +61,7 @@ class ScipyDistribution:
         return self._quantiles([p])[0]
 
     def draw(self, random: Random, count: int) -> list[float]:
-        """By quantile, so that a seed gives the same numbers whatever the version of scipy."""
+        """Draws by quantile, so that a seed gives the same numbers with every version of scipy."""
         return self._quantiles([max(random.random(), 2.0**-54) for _ in range(count)])
 
     def _at(self, method: str, *x: float) -> float:

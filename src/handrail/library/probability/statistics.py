@@ -244,7 +244,7 @@ def _fisher(r: float, n: int) -> list[float] | None:
 
 
 def _quantile(ordered: Sequence[float], p: float) -> float:
-    """Between the two nearest values in proportion, as spreadsheets and NumPy do."""
+    """The quantile, interpolated between the two nearest values, as spreadsheets and NumPy do."""
     at = p * (len(ordered) - 1)
     under = math.floor(at)
     over = min(under + 1, len(ordered) - 1)

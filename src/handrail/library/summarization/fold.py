@@ -64,7 +64,7 @@ class SummaryTasks:
     fewer: str
     together: str
     tokens: int
-    """That the last answer may have."""
+    """The most tokens of the last answer."""
     keeps: Callable[[str], bool] = lambda note: True
     """Whether a note on a part says anything."""
 
@@ -110,7 +110,7 @@ class SummaryFold:
 
     async def each(self, texts: Sequence[str], tasks: SummaryTasks) -> list[str]:
         """Every text by itself, side by side."""
-        return await _side_by_side([self.fold(text, tasks, _quiet) for text in texts], self.report, "texts")
+        return await _side_by_side([self.fold(text, tasks, _no_progress) for text in texts], self.report, "texts")
 
     async def _round(self, asked: Sequence[str], texts: Sequence[str], what: str, report: Report) -> list[str]:
         self.rounds += 1
@@ -131,7 +131,7 @@ class SummaryFold:
         return kept
 
     async def _ask(self, task: str, text: str, tokens: int, what: str) -> str:
-        """One request; what failed is asked once more."""
+        """Sends one request, and once more if it failed."""
         request = prompts.summary_request(task, text, tokens)
         for attempt in (1, 2):
             try:
@@ -173,7 +173,7 @@ class SummaryFold:
 
 
 async def _side_by_side(work: Sequence[Coroutine[Any, Any, str]], report: Report, what: str) -> list[str]:
-    """All of these at once, in the order asked; the first that fails ends the others."""
+    """Runs all of these at once, and returns the results in the order asked. The first that fails ends the others."""
     done = 0
 
     async def counted(one: Coroutine[Any, Any, str]) -> str:
@@ -194,8 +194,8 @@ async def _side_by_side(work: Sequence[Coroutine[Any, Any, str]], report: Report
     return [task.result() for task in tasks]
 
 
-def _quiet(current: float | None, total: float | None, stage: str) -> None:
-    """Nobody wants to know how far one text of many is."""
+def _no_progress(current: float | None, total: float | None, stage: str) -> None:
+    """Reports no progress: how far one text of many is tells nothing."""
 
 
 def _joined(notes: Sequence[str]) -> str:

@@ -55,7 +55,7 @@ def shortened_text(text: str, size: int) -> str:
 
 
 def _length(text: str, size: int) -> int:
-    """How much of a text to take: all that fits, up to the best end that leaves at least half of it."""
+    """The length of text to take: all that fits, up to the best end that leaves at least half of it."""
     if len(text) <= size:
         return len(text)
     for ending in _ENDS:

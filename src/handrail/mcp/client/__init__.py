@@ -1,1 +1,1 @@
-"""Using MCP servers: each is an ensemble, behind a connection that mends itself."""
+"""Using MCP servers: each is an ensemble, behind a connection that repairs itself."""

@@ -1,4 +1,4 @@
-"""A connection to an MCP server that mends itself.
+"""A connection to an MCP server that repairs itself.
 
 Each try is a `ServerLink` in a task of its own; the one here supervises: it begins the
 next when one has ended, ever later, and says to whom it waits. Whoever uses a
@@ -31,7 +31,7 @@ LONGEST_DELAY = 60.0
 STEADY = 10.0
 """Seconds after which a connection that breaks was a good one."""
 _MOST_BREAKS = 4
-"""That count: a server that can be reached every time is not one to keep away from."""
+"""The most breaks that count for the delay. A server that can be reached every time is not one to keep away from."""
 
 
 class ReconnectBackoff:
@@ -48,7 +48,7 @@ class ReconnectBackoff:
         self.failures = 0
 
     def began(self) -> None:
-        """There is a connection."""
+        """Notes that there is a connection."""
         self.failures = 0
         self._since = self._clock.monotonic()
 
@@ -86,11 +86,11 @@ _PATIENCE = 10.0
 _KEPT_ERRORS = 5
 _LAST_LINES = 20
 _PERSON = 1.0
-"""How often it is looked whether a person is still signing in, in seconds."""
+"""The seconds between two looks at whether a person is still signing in."""
 
 
 def _ignore_state(what: str) -> None:
-    """Nobody listens."""
+    """Listens to nothing."""
 
 
 class McpConnection:
@@ -308,7 +308,7 @@ class McpConnection:
             await self._clock.sleep(self._backoff.delay())
 
     async def _once(self, first: asyncio.Future[None]) -> None:
-        """One connection, from its try until it can be used no more."""
+        """Makes one connection, and stays until it can be used no more."""
         self._move("connecting")
         life = self._begin()
         failure = await self._reached(life)

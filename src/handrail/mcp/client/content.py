@@ -48,7 +48,7 @@ class _ResultBlocks:
         self.warnings: list[str] = []
 
     def read(self, block: mcp_types.ContentBlock, *, aside: bool) -> None:
-        """One block; `aside` where the value is elsewhere, so that only what it does not say is kept."""
+        """Reads one block. With `aside` the value is elsewhere, and only what that does not say is kept."""
         match block:
             case mcp_types.TextContent():
                 self.texts.append(block.text)

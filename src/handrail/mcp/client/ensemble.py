@@ -2,7 +2,7 @@
 
 What it offers is what the server listed last and can be used. A set of tools that was
 frozen before a change goes on with the tools that are as they were; one that changed
-is refused from then on, until somebody takes the tools anew.
+is refused from then on, until somebody takes the tools again.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class McpEnsemble(Ensemble):
         return self._catalogue.tools.get(name)
 
     async def refresh(self) -> None:
-        """Read its tools again, and ask again which are held back, as after a person's word.
+        """Read its tools again, and ask again which are held back, as after a person's decision.
 
         Raises:
             McpError: They cannot be read; what was offered before is offered still.
@@ -129,7 +129,7 @@ class McpEnsemble(Ensemble):
     # ── resources and prompts ────────────────────────────────────────────────────────
 
     async def resources(self) -> list[RemoteResource]:
-        """Those that the server lists, templates included.
+        """The resources that the server lists, templates included.
 
         Raises:
             McpError: They cannot be read. So for the three others.

@@ -36,7 +36,7 @@ class TransportFault:
 
 @dataclass(slots=True)
 class SendAttempt:
-    """One try of `use`. The transports write down whether anything of it may have reached the server."""
+    """One try of `use`. The transports note whether anything of it may have reached the server."""
 
     sent: bool = False
 

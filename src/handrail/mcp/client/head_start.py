@@ -1,4 +1,4 @@
-"""A server's program, started before the official package is imported: both take a second, and can take it at once."""
+"""Starts a server's program before the official package is imported: each takes a second, and they overlap."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from handrail.mcp.client.failures import ATTEMPT, TransportFault, clean_server_t
 from handrail.mcp.client.inbox import InboxWatchedStream, McpInbox
 from handrail.mcp.client.sse import BoundedEventStream
 from handrail.mcp.client.wire import UnreadableLine, mend_message, too_long, too_many_values
-from handrail.mcp.private_sdk import TransportStreams, names_a_session
+from handrail.mcp.sdk_internals import TransportStreams, names_a_session
 from handrail.mcp.values import HttpEndpoint, McpBounds
 
 logger = logging.getLogger(__name__)
@@ -201,7 +201,8 @@ class _HttpClient(httpx2.AsyncClient):
         return json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
 
     def _sent_on_the_side(self, request: httpx2.Request, options: dict[str, Any]) -> httpx2.Response:
-        """Whoever gave a request up does not wait until the server has heard of it."""
+        """Sends a notice without waiting for it: a caller that gave up a request does not wait until the server has
+        heard of it."""
         if len(self._given_up) < _MOST_GIVEN_UP:
             task = asyncio.get_running_loop().create_task(self._tell(request, options, _NOTICE))
             self._given_up.add(task)

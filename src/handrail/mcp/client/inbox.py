@@ -1,4 +1,4 @@
-"""Everything a server says, before the SDK sees it, whichever way it came.
+"""Reads every message of a server before the SDK sees it, whichever transport it came by.
 
 Notices of changed lists end here: a storm of them is one flag that is set often,
 and not a task of the SDK's for each.
@@ -27,7 +27,7 @@ from mcp_types import (
 from handrail.core.ports import Clock
 from handrail.mcp.client.failures import TransportFault
 from handrail.mcp.client.wire import remove_malformed_tools, substitute_answer, too_many_items
-from handrail.mcp.private_sdk import ReadStream, is_broken_stream, is_unreadable_answer
+from handrail.mcp.sdk_internals import ReadStream, is_broken_stream, is_unreadable_answer
 
 Item = SessionMessage | Exception
 
@@ -135,7 +135,7 @@ class InboxQueue(_SdkReadStream):
             self._wake()
 
     def end(self) -> None:
-        """Nothing more will come."""
+        """Marks that nothing more will come."""
         self._ended = True
         self._wake()
 
@@ -177,7 +177,7 @@ class InboxWatchedStream(_SdkReadStream):
 
     @property
     def last_context(self) -> contextvars.Context | None:
-        """In which the request was made that the last message belongs to: the SDK runs callbacks in it."""
+        """The context of the request that the last message belongs to; the SDK runs callbacks in it."""
         return getattr(self._inner, "last_context", None)
 
     async def receive(self) -> Item:

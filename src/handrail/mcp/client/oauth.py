@@ -38,7 +38,7 @@ from handrail.core.timeouts import time_limit
 from handrail.mcp.client.sign_in import SignIn, StoredSignIn, TokenFile
 from handrail.mcp.client.sign_in_addresses import SignInAddresses, on_this_machine
 from handrail.mcp.client.sign_in_redirect import free_port, listen_for_redirect, redirect_address
-from handrail.mcp.private_sdk import OpenOAuthProvider
+from handrail.mcp.sdk_internals import OpenOAuthProvider
 from handrail.mcp.values import HttpEndpoint, OAuth
 
 __all__ = ["SignIn", "oauth_for"]
@@ -212,7 +212,7 @@ class _SignInProvider(OpenOAuthProvider):
         return httpx2.Request("POST", self.token_endpoint(), data=form, headers=headers)
 
     def _choose_method(self) -> None:
-        """How a client that was registered beforehand proves itself: as the service likes it."""
+        """The method by which a client that was registered beforehand proves itself, as the service prefers."""
         client, service = self.context.client_info, self.context.oauth_metadata
         if self._oauth.client_id is None or client is None:
             return

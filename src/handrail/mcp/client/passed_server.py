@@ -1,4 +1,4 @@
-"""A server as those see it who stand between it and a client: requests and answers go through as they are."""
+"""A server as seen by a proxy between it and a client: requests and answers are passed on unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""While a person is asked in mid-call, the call's own time does not run; and who gave up the call is asked no more.
+"""Pauses the time of a call while a person is asked in mid-call, and withdraws the question when the call is given up.
 
 A question belongs to a call if it came as part of its answer: in the stateless era, and over HTTP on the stream of
 the call. Over pipes, and on a stream of its own, the wire does not say to which. Then it may be for any that is under
@@ -30,7 +30,7 @@ _GIVEN_UP = "the call was given up, and the question with it"
 
 
 _CALL: ContextVar[tuple[RemoteCallsInProgress, Invocation] | None] = ContextVar("handrail_mcp_call", default=None)
-"""In which call we are. The official package runs a callback in the context of the request that it belongs to."""
+"""The current call. The official package runs a callback in the context of the request that it belongs to."""
 
 
 class RemoteCallsInProgress:

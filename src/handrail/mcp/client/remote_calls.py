@@ -1,4 +1,4 @@
-"""One call of a remote tool: sent once, unless it may be sent twice, with the truth about what came of it."""
+"""Calls a remote tool: once, unless it may be sent again, and with an honest outcome when the connection is lost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from handrail.mcp.client.ensemble import McpEnsemble
 
 IDEMPOTENCY_KEY = "dev.handrail/idempotency-key"
-"""Where a server finds our key in `_meta`: the same for every attempt at a call, and for no other call."""
+"""The field of `_meta` with our idempotency key: the same for every attempt at a call, and for no other call."""
 
 _CODES = {-32602: "invalid_params", -32002: "not_found"}
 """What some protocol errors are called; the others are an `mcp_error`."""

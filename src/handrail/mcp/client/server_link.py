@@ -1,4 +1,4 @@
-"""One connection from its beginning to its end. It is never mended: another one takes its place.
+"""One connection from its beginning to its end. It is never repaired: another one takes its place.
 
 It lives in a task of its own, because the SDK cancels whoever opened a client when
 the connection breaks.
@@ -37,7 +37,7 @@ from handrail.mcp.client.oauth import oauth_for
 from handrail.mcp.client.stdio_transport import StdioTransport
 from handrail.mcp.client.tasks import TaskPollingPace, TasksClientExtension
 from handrail.mcp.client.tool_listing import MOST_WORDS
-from handrail.mcp.private_sdk import Transport, leave_results_to_us
+from handrail.mcp.sdk_internals import Transport, leave_results_to_us
 from handrail.mcp.values import Endpoint, HttpEndpoint, McpLinkTerms, ServerFacts, StdioEndpoint
 
 logger = logging.getLogger(__name__)
@@ -110,7 +110,7 @@ class ServerLink:
             self._idle.set()
 
     def leave(self) -> None:
-        """One who used it has an answer."""
+        """Notes that one of its users has an answer."""
         self.users -= 1
         if not self.users and self.over.is_set():
             self._idle.set()

@@ -1,4 +1,4 @@
-"""What a server may ask of its host in mid-call: values from a person, a word of a model, the folders in use.
+"""The questions of a server to its host in mid-call: values from a person, a reply of a model, the folders in use.
 
 A server is a stranger, so a person decides about each question, and what they say is
 held to the form that was asked. A standing `allow` is never enough; a `deny` is: the
@@ -33,7 +33,7 @@ Kind = Literal["elicitation", "sampling", "roots"]
 Action = Literal["accept", "decline", "cancel"]
 
 _ATTEMPTS = 3
-"""How often a person is asked again whose answer does not fit the form."""
+"""The number of times a person is asked again whose answer does not fit the form."""
 
 
 class ElicitationReply(Struct, frozen=True):
@@ -190,7 +190,7 @@ class ApproverQuestionHandler:
         decision = await self._decide(self._question(server, "elicit", message, {"url": url}, meant))
         return ElicitationReply("accept" if isinstance(decision, Allow) else _REFUSED.get(type(decision), "cancel"))
 
-    # ── a word of a model ────────────────────────────────────────────────────────────
+    # ── a reply of a model ───────────────────────────────────────────────────────────
 
     async def sample(self, server: str, request: ModelRequest, meant: tuple[str, ...] = ()) -> SamplingReply:
         if self._model is None:

@@ -34,7 +34,7 @@ class StoredSignIn(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The authorization server's description of itself; a refresh needs its addresses after a restart."""
     resource: dict[str, Any] | None = None
     port: int = 0
-    """Where the browser was told to come back to; the registration names it."""
+    """The port that the browser comes back to, which the registration names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class TokenFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignIn:
-    """One for all servers of a host."""
+    """The sign-ins to all servers of a host."""
 
     store: Path
     """The folder of what is kept, one file per server."""

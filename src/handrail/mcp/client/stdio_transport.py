@@ -27,7 +27,7 @@ from handrail.mcp.client.head_start import StartedServer, start_server
 from handrail.mcp.client.inbox import InboxQueue, McpInbox
 from handrail.mcp.client.line_cutter import EndlessLine, McpLineCutter
 from handrail.mcp.client.wire import UnreadableLine, read_message, refusal_of
-from handrail.mcp.private_sdk import TransportStreams
+from handrail.mcp.sdk_internals import TransportStreams
 from handrail.mcp.values import McpBounds, StdioEndpoint
 
 logger = logging.getLogger(__name__)

@@ -134,10 +134,10 @@ class McpToolCatalogue:
     """The tools of a server as it listed them last: those that may be called, and why others may not."""
 
     remote: Mapping[str, RemoteTool]
-    """By the server's names."""
+    """The tools by the server's names."""
     digests: Mapping[str, str]
     tools: Mapping[str, Tool]
-    """By the server's names."""
+    """The tools by the server's names."""
     held: Mapping[str, str]
 
     def same(self, other: McpToolCatalogue) -> bool:
@@ -185,7 +185,7 @@ def build_catalogue(
 def _sift(
     listed: Iterable[RemoteTool | MalformedTool], terms: McpToolTerms
 ) -> tuple[dict[str, RemoteTool], dict[str, str]]:
-    """Those that are wanted and can be told apart; the others, each with why."""
+    """The wanted tools that can be told apart; and the others, each with the reason."""
     wanted = [tool for tool in listed if terms.wants(tool.name)]
     count = Counter(tool.name for tool in wanted)
     alike: defaultdict[str, set[str]] = defaultdict(set)

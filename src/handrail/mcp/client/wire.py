@@ -33,9 +33,9 @@ from handrail.mcp.client.failures import TransportFault, clean_server_text, sche
 from handrail.mcp.client.line_cutter import OverlongLine, answered_id, is_request_or_notice
 
 MOST_VALUES = 30_000
-"""In one message: as empty lists they cost 50 ms, most of it for collecting garbage that there is none of."""
+"""The most values in one message: as empty lists they cost 50 ms, most of it for needless garbage collection."""
 MOST_ITEMS = 5_000
-"""In one list of a result: each becomes an object of the SDK's, which takes its time."""
+"""The most items in one list of a result: each becomes an object of the SDK's, which takes time."""
 
 _MENDED = 25_000
 """Values of a message, and escapes of surrogates in it, that are mended: that is done in Python, one by one."""
@@ -201,7 +201,7 @@ def _given_up(line: bytes, fault: TransportFault) -> JSONRPCError:
 
 
 _LISTED = "dev.handrail/listed"
-"""Where in `_meta` a listing carries the names that it had, each with why it was taken out, or None."""
+"""The field of `_meta` in which a listing carries its original names, each with why it was taken out, or None."""
 
 _MOST = 1_000
 """Tools at once that are looked at one by one: it is done in the loop."""

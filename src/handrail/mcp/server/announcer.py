@@ -24,7 +24,7 @@ from mcp.server.subscriptions import (
 )
 
 from handrail.core.timeouts import time_limit
-from handrail.mcp.private_sdk import connection_of
+from handrail.mcp.sdk_internals import connection_of
 from handrail.mcp.server.caller import Request, is_modern
 from handrail.mcp.server.definition import Listed
 
@@ -61,7 +61,7 @@ class ChangeAnnouncer:
         return await call_next(ctx)
 
     def hear(self, what: Listed | None, uri: str) -> None:
-        """Of a list, or of what is at an address. It is told soon, and nobody waits for it."""
+        """Notes a change of a list, or of what is at an address. It is announced soon, and nobody waits for it."""
         self._pending[what, uri] = None
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._tell())

@@ -19,7 +19,7 @@ from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 from pydantic import ValidationError
 
 from handrail.core.ids import NewId, new_id
-from handrail.mcp.private_sdk import connection_of
+from handrail.mcp.sdk_internals import connection_of
 from handrail.mcp.server.announcer import ChangeAnnouncer
 from handrail.mcp.server.call_rounds import BUG
 from handrail.mcp.server.caller import Request, is_modern
@@ -126,7 +126,7 @@ def build_mcp_server(
 
 
 def _life(served: McpServerDefinition, announcer: ChangeAnnouncer, end: Callable[[], Awaitable[None]]) -> _Life:
-    """For as long as it serves, it hears of changes; then it ends what it began."""
+    """The life of the server: while it serves, it hears of changes; then it ends what it began."""
 
     def heard(uri: str | None) -> None:
         announcer.hear(None if uri else "resources", uri or "")

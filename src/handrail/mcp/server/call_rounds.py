@@ -216,7 +216,7 @@ def _result(going: CallInProgress) -> ToolResult:
 
 
 async def _ended(going: CallInProgress, answer: Answer) -> TaskEnding:
-    """How a task ended, in the words that its call would have been answered with."""
+    """The end of a task, in the words that its call would have been answered with."""
     try:
         result = _result(going)
         if result.outcome == "cancelled":

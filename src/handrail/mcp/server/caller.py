@@ -9,13 +9,13 @@ from mcp.server.context import ServerRequestContext
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from handrail.core.context import Context, Principal
-from handrail.mcp.private_sdk import connection_of
+from handrail.mcp.sdk_internals import connection_of
 from handrail.mcp.server.definition import McpCaller, McpServerDefinition
 
 Request = ServerRequestContext[Any, Any]
 
 CALL_KEY = "dev.handrail/idempotency-key"
-"""In `_meta` of a call: the same for every sending of one call, and for no other."""
+"""The field of `_meta` that is the same for every sending of one call, and for no other call."""
 _LONGEST_NAME = 200
 """Characters of what a client calls itself: they go into the record with each call."""
 
@@ -25,7 +25,7 @@ def is_modern(request: Request) -> bool:
 
 
 def caller_of(request: Request) -> McpCaller:
-    """Who sent it, as far as the wire tells."""
+    """The sender of a request, as far as the wire tells."""
     params = request.session.client_params
     token = get_access_token()
     headers = getattr(request.request, "headers", None)
@@ -47,7 +47,7 @@ def principal_of(served: McpServerDefinition, request: Request) -> Principal:
 
 
 def owner_of(served: McpServerDefinition, request: Request) -> str:
-    """Who alone may take up what was begun in a request: the principal, and the holder of its token."""
+    """The owner of what was begun in a request, who alone may go on with it: the principal, with the same token."""
     caller = caller_of(request)
     return f"{served.principal(caller).id}\n{caller.subject or ''}"
 

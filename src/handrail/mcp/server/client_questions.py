@@ -29,7 +29,7 @@ from handrail.core.timeouts import time_limit
 from handrail.tools.schema.validator import Validator
 
 KEY = "mcp_client"
-"""Where the invocation has it, in `auxdata`."""
+"""The place of the client's questions in the invocation's `auxdata`."""
 
 Level = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 T = TypeVar("T")
@@ -108,7 +108,7 @@ MISSING_CAPABILITY = -32021
 
 
 class QuestionLine(Protocol):
-    """How questions reach the client and come back answered."""
+    """Sends questions to the client and returns its answers."""
 
     async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Answer]:
         """Return when all of them are answered.

@@ -1,7 +1,7 @@
-"""What servers behind us ask of their clients, and say to them by themselves, on its way to the right client.
+"""Relays what servers behind us ask and announce to the right client.
 
 A question or a message belongs to the call that the server works on, to the request that is passed on to it, or to
-nobody in particular. With several clients at work with one server, and no word of it for whom it asks, nobody is asked.
+nobody in particular. With several clients at work with one server, and no sign for whom it asks, nobody is asked.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class _NobodyThere:
         raise ClientRefused(_NOT_FOUND, "no client is connected")
 
     async def tell_in(self, request: Any, method: str, params: dict[str, Any]) -> None:
-        """Nobody hears it."""
+        """Drops what nobody would hear."""
 
     ask = ask_in
     tell = tell_in
@@ -83,7 +83,7 @@ class McpClientRelay:
         self._telling: asyncio.Task[None] | None = None
 
     def attach(self, wire: RelayWire) -> None:
-        """From now on there may be clients."""
+        """Notes that there may be clients from now on."""
         self._wire = wire
 
     @contextmanager

@@ -54,10 +54,10 @@ class ClientRuns:
         self._keyed = BoundedMemory[str, str](_REMEMBERED)
         """The run of each call that came with a key, also when its caller has a newer one."""
         self._waiting = BoundedMemory[str, Place](_REMEMBERED)
-        """Calls that wait for a word which their client cannot be asked for."""
+        """Calls that wait for a decision which their client cannot be asked for."""
 
     def place(self, caller: McpCaller, owner: str, key: str | None, same: str, tools: str) -> Place:
-        """Where a call belongs; `same` names who asks for what, so that a call which waits is known again."""
+        """The run and id of a call; `same` names who asks for what, so that a call which waits is known again."""
         if key is not None:
             id = f"call_{digest([owner, key]).rpartition(':')[2][:32]}"
             run = self._keyed.get(id) or self._current(caller, owner, tools)
@@ -68,7 +68,7 @@ class ClientRuns:
     def since(self, caller: McpCaller, owner: str) -> int:
         """When the conversation began that a call belongs to, in milliseconds since 1970.
 
-        Nothing tells whether a client without a session was restarted but that it connects anew.
+        Nothing tells whether a client without a session was restarted but that it connects again.
         """
         if caller.session is None and not caller.local:
             where = owner, caller.connection
@@ -78,7 +78,7 @@ class ClientRuns:
         return self._now() if run is None else run.since
 
     def waits(self, same: str, place: Place) -> None:
-        """Nobody can be asked about this call now: who sends it again means this one."""
+        """Notes that nobody can be asked about this call now: whoever sends it again means this one."""
         self._waiting[same] = place
 
     def settled(self, same: str, place: Place) -> None:

@@ -33,7 +33,8 @@ class RoundState(Struct, frozen=True):
 
     @classmethod
     def read(cls, text: str | None) -> Self | None:
-        """None for what is not of this kind: it was sealed by us, so it is somebody else's round."""
+        """Reads a sealed question; None if it is of another kind: it was sealed by us, so it belongs to another
+        round."""
         try:
             return None if text is None else msgspec.json.decode(text, type=cls)
         except msgspec.MsgspecError:
@@ -41,7 +42,7 @@ class RoundState(Struct, frozen=True):
 
 
 class CallAwaitingConfirmation(RoundState, frozen=True, tag="confirm"):
-    """A call that waits for a person's word."""
+    """A call that waits for a person's decision."""
 
     run: str
     call: str
@@ -84,7 +85,7 @@ def decision_from_result(answer: types.ElicitResult, question: Confirmation, by:
 
 
 def decided_by(request: Request, principal: str) -> str:
-    """Who gave a word, for the record."""
+    """The name that goes on record for a decision."""
     client = caller_of(request).client
     return f"{principal} by MCP client {client!r}" if client else f"{principal} by an MCP client"
 

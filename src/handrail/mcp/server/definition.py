@@ -1,4 +1,4 @@
-"""What handrail serves to MCP clients, said without a word of the MCP library: an app fills it in, `build` reads it."""
+"""What handrail serves to MCP clients, without using the MCP library: an app fills it in, `build` reads it."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ CALL_TOOL = "call_tool"
 
 
 class McpCaller(Struct, frozen=True, kw_only=True):
-    """Who sent a request, as far as the wire tells. Only `subject` was checked by anybody."""
+    """The sender of a request, as far as the wire tells. Only `subject` was checked by anybody."""
 
     protocol: str
     client: str = ""
     """What the program calls itself, and its version."""
     version: str = ""
     session: str | None = None
-    """Of a client that shook hands over HTTP."""
+    """The session of a client that shook hands over HTTP."""
     connection: str = ""
     """The address and port from which it connected, over HTTP."""
     subject: str | None = None
-    """Of a token that the transport has checked."""
+    """The subject of a token that the transport has checked."""
     headers: Mapping[str, str] = {}
     local: bool = False
     """Spoken to over pipes of this process, so whoever started it."""
@@ -159,7 +159,7 @@ def check_names(tools: RegisteredTools) -> None:
 
 
 class ChangeNotices:
-    """Where the app says that something changed, and the servers that are up hear it."""
+    """Carries changes from the app to the servers that are up."""
 
     def __init__(self) -> None:
         self._listeners: dict[object, Callable[[Listed | None, str], None]] = {}
@@ -205,9 +205,10 @@ class McpServerDefinition:
     resources: tuple[ResourceSource, ...] = ()
     prompts: tuple[ServedPrompt, ...] = ()
     principal: Callable[[McpCaller], Principal] = local_principal
-    """Whose rights a caller has. Resources and prompts are covered by scopes `resource:<uri>` and `prompt:<name>`."""
+    """Gives the principal of a caller. Resources and prompts are covered by scopes `resource:<uri>` and
+    `prompt:<name>`."""
     spill: Spill | None = None
-    """Where the invoker keeps long outputs, to send whole what must be whole."""
+    """The store of the invoker's long outputs, to send whole what must be whole."""
     finish: Callable[[str], Awaitable[None]] | None = None
     """Ends a run that gets no more calls; the executor's `finish`.
 

@@ -20,9 +20,9 @@ class HttpLimits(Struct, frozen=True, kw_only=True):
     body: int = 4 * 1024 * 1024
     """Bytes of a request."""
     head_seconds: float = 10.0
-    """For a connection to say what it wants."""
+    """The time for a connection to send the head of a request."""
     body_seconds: float = 30.0
-    """For the rest of its request to arrive."""
+    """The time for the rest of a request to arrive."""
     connections: int = 256
     sessions: int = 1_000
     idle_seconds: float = 1_800.0
@@ -49,7 +49,7 @@ async def serve_http(
     `token` is what every client must bring, or a token for each of several by name.
 
     Raises:
-        UsageError: It would be open to others without a token, or the port cannot be had.
+        UsageError: It would be open to others without a token, or the port is not available.
         MissingExtra: The MCP library is not installed.
     """
     keys = AccessKeys(token)

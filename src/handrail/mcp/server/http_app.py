@@ -41,7 +41,7 @@ from handrail.http.request_guard import (
     refuse_unread_request,
 )
 from handrail.http.uvicorn_server import UvicornServer, sigterm_watch, stop_uvicorn, uvicorn_config
-from handrail.mcp.private_sdk import before_each_session
+from handrail.mcp.sdk_internals import before_each_session
 from handrail.mcp.server.build import build_mcp_server
 from handrail.mcp.server.calls_in_progress import CallsInProgress
 from handrail.mcp.server.definition import McpServerDefinition
@@ -119,7 +119,7 @@ def _at(path: str, app: App) -> App:
 
 
 def _guarded(app: App, doors: AccessRequirements, keys: AccessKeys, origins: Sequence[str], limits: HttpLimits) -> App:
-    """From the inside out: the body, the token, what pages may do, and the names."""
+    """The application inside its guards, from the inside out: the body, the token, what pages may do, and the names."""
     inner: Any = BodyLimitMiddleware(app, size=limits.body, seconds=limits.body_seconds)
     if keys:
         inner = _TokenMiddleware(cast(App, AuthContextMiddleware(inner)), keys)

@@ -1,4 +1,4 @@
-"""Calls that a server behind us answers: its results as they came, and what it tells the client meanwhile."""
+"""Calls that a server behind us answers: its results unchanged, and what it tells the client meanwhile."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mcp_types.methods import CACHEABLE_METHODS
 
 from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.calls import ToolResult
-from handrail.mcp.private_sdk import connection_of
+from handrail.mcp.sdk_internals import connection_of
 from handrail.mcp.server.caller import Request, is_modern
 from handrail.mcp.server.calls_in_progress import CallInProgress
 from handrail.mcp.server.question_wire import LEVEL, wants_log_level
@@ -27,7 +27,7 @@ _OF_THE_WIRE = frozenset(
 )
 """Keys of `_meta` that are between a client and us."""
 _USUAL_LEVEL = "info"
-"""Of the messages that a client gets which did not say what it wants."""
+"""The level of messages for a client that did not say which level it wants."""
 _MOST_KEPT = 1_000
 _MOST_BYTES = 16 * 1024 * 1024
 

@@ -1,4 +1,4 @@
-"""How we introduce ourselves where we stand before other servers: with what they can do, and what they tell clients."""
+"""The handshake of a proxy: it announces what the servers behind us can do, and what they tell clients."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.errors import ToolError
-from handrail.mcp.private_sdk import connection_of
+from handrail.mcp.sdk_internals import connection_of
 from handrail.mcp.server.announcer import ChangeAnnouncer
 from handrail.mcp.server.caller import Request, is_modern, may_use, principal_of
 from handrail.mcp.server.client_relay import McpClientRelay
@@ -163,7 +163,7 @@ class PassedRequests:
             ask = {**ask, "cursor": cursor}
 
     async def _all(self, ctx: Request, server: ServerBehind, key: str, same: str) -> list[Any]:
-        """Every page of one server. One that fails does not hide the others."""
+        """Every page of one server. A server that fails does not hide the others."""
         found: list[Any] = []
         cursor: Any = None
         try:

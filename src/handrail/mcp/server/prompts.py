@@ -24,7 +24,7 @@ from handrail.mcp.server.results import attachment_block, page_of
 from handrail.mcp.server.sendable import sendable_text
 
 _MOST_VALUES = 100
-"""Of a completion, as the protocol has it."""
+"""The most values of a completion, as the protocol has it."""
 
 
 class McpPromptMethods:

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from handrail.core.errors import ToolError
 from handrail.core.tasks import unwrap_exception_group
 from handrail.mcp.client.server_questions import ClientRefused
-from handrail.mcp.private_sdk import connection_of
+from handrail.mcp.sdk_internals import connection_of
 from handrail.mcp.server.caller import Request, asks_by_form, is_modern
 from handrail.mcp.server.calls_in_progress import CallInProgress
 from handrail.mcp.server.client_questions import (
@@ -37,7 +37,7 @@ from handrail.mcp.server.sendable import sendable_json, sendable_text
 
 EXTENSION = "io.modelcontextprotocol/tasks"
 LEVEL = "handrail-log-level"
-"""Where a connection of the handshake era keeps from which level on it wants messages."""
+"""The place where a connection of the handshake era keeps the level from which on it wants messages."""
 LEVELS: tuple[Level, ...] = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 _ANSWERS: Mapping[type, Any] = {
@@ -187,7 +187,7 @@ def client_for_call(
 
 
 def deferred_line_for(request: Request, responses: Mapping[str, Any]) -> DeferredQuestionLine | None:
-    """How questions of a call get to its client; None is to send them at once."""
+    """Gives the line for a call's questions to its client; None sends them at once."""
     return None if not is_modern(request) and request.session.can_send_request else DeferredQuestionLine(responses)
 
 

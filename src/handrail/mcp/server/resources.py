@@ -10,7 +10,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from handrail.core.errors import HandrailError, describe_exception
-from handrail.mcp.private_sdk import connection_of
+from handrail.mcp.sdk_internals import connection_of
 from handrail.mcp.server.caller import Request, is_modern, may_use, principal_of
 from handrail.mcp.server.definition import CompletingSource, McpServerDefinition, ResourceSource
 from handrail.mcp.server.results import page_of, resource_contents
@@ -110,7 +110,7 @@ def subscribed_addresses(request: Request) -> set[str]:
 
 
 async def _listed(source: ResourceSource) -> Sequence[RemoteResource]:
-    """One source that fails does not hide the others."""
+    """The resources of all sources. A source that fails does not hide the others."""
     try:
         return await source.list()
     except (HandrailError, OSError) as error:

@@ -17,7 +17,7 @@ from handrail.mcp.values import ResourceBody
 from handrail.tools.tool import Tool
 
 OUTCOME_KEY = "dev.handrail/outcome"
-"""In `_meta` of a result that is an error: which of our outcomes it is."""
+"""The field of `_meta` that names the outcome of a result that is an error."""
 LARGEST = 8 * 1024 * 1024
 """Bytes of all attachments of one result, and of a structure that is fetched back whole."""
 
@@ -147,7 +147,7 @@ def page_of(items: Sequence[T], params: types.PaginatedRequestParams | None) -> 
 
 
 def _number(cursor: str | None) -> int | None:
-    """Where a cursor points; None if it is none of ours."""
+    """The position that a cursor points to; None if the cursor is not ours."""
     if cursor is None:
         return 0
     return int(cursor) if cursor.isascii() and cursor.isdigit() and len(cursor) < 10 else None

@@ -73,7 +73,7 @@ class StdioWire:
         self._lines = _InputLines(source)
 
     async def first_words(self) -> FirstWords:
-        """Who the client is, by the first thing that it says. It is answered all the same."""
+        """Reads who the client is from its first message, which is answered all the same."""
         self._first = (await self._lines.next(),)
         return _first_words(self._first[0] or b"")
 
@@ -131,11 +131,6 @@ def _first_words(line: bytes) -> FirstWords:
     except (ValueError, AttributeError, RecursionError):
         return FirstWords()
     return FirstWords(found if isinstance(found, dict) else {}, read.get("method") == "initialize")
-
-
-async def serve_pipes(served: McpServerDefinition, source: int, sink: int) -> None:
-    """Serve over two descriptors until the first has no more."""
-    await StdioWire(source, sink).serve_to_end(served)
 
 
 async def _send(to_send: MemoryObjectReceiveStream[SessionMessage], writer: _LineWriter) -> None:

@@ -25,7 +25,7 @@ _TAKEN = {
         *("start_block_index", "end_block_index", "title"),
     ),
 }
-"""By kind: the fields that the service takes back. It writes others that it refuses (`file_id`)."""
+"""The fields that the service takes back, by kind. It writes others that it refuses (`file_id`)."""
 
 
 def citations_added(raw: list[Any], start: int, end: int) -> Iterator[CitationAdded]:

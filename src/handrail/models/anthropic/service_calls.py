@@ -10,7 +10,7 @@ from handrail.models.reply_decoder import ServiceCalls
 
 USES = ("server_tool_use", "mcp_tool_use")
 _SEARCH = "tool_search_tool"
-"""How the names of the service's search among our own tools begin. It is no call that anybody needs to see."""
+"""The prefix of the service's search among our own tools. Nobody needs to see such a call."""
 
 
 def service_call_events(calls: ServiceCalls, block: Mapping[str, Any]) -> Iterable[ServiceCallMade]:

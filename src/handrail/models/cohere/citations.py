@@ -33,7 +33,7 @@ class CitedText:
         self._length += len(text)
 
     def citations(self, cited: Mapping[str, Any]) -> Iterator[Citation]:
-        """One for each source that is named."""
+        """One citation for each source that is named."""
         start, end = self._place(cited)
         sources = cited.get("sources")
         for source in sources if isinstance(sources, list) and sources else [{}]:

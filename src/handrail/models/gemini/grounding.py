@@ -19,7 +19,7 @@ _SOURCES = ("web", "retrievedContext", "maps", "image")
 
 
 class Grounding:
-    """One per reply. What is said of its sources comes with the last pieces of a stream, about the whole text."""
+    """Collects the sources of one reply. They come with the last pieces of a stream, and are about the whole text."""
 
     def __init__(self) -> None:
         self._grounding: dict[str, Any] = {}

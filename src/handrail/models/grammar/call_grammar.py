@@ -46,7 +46,7 @@ def call_begins_with_mark(format: CallFormat) -> bool:
 
 
 def call_schema(tools: Sequence[ToolOffer]) -> dict[str, Any]:
-    """One JSON Schema of a call to any of these tools, for servers that take a schema of the whole reply."""
+    """The JSON Schema of a call to any of these tools, for servers that take a schema of the whole reply."""
     definitions = {
         f"tool{index}": _moved(tool.input_schema, f"#/$defs/tool{index}") for index, tool in enumerate(tools)
     }

@@ -14,7 +14,7 @@ class LiteralRule(Struct, frozen=True):
 
 
 class CharsRule(Struct, frozen=True):
-    """One character of some ranges, or, negated, of none of them."""
+    """One character in some ranges, or, negated, in none of them."""
 
     ranges: tuple[tuple[str, str], ...]
     negated: bool = False
@@ -32,7 +32,7 @@ class RepeatRule(Struct, frozen=True):
     node: Node
     least: int
     most: int | None
-    """None is without end."""
+    """The most repetitions; None is unbounded."""
 
 
 class RuleReference(Struct, frozen=True):
@@ -53,7 +53,7 @@ class Grammar(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """In GBNF."""
+        """The grammar in GBNF."""
         return "".join(f"{name} ::= {_written(node)}\n" for name, node in self.rules.items())
 
 

@@ -49,17 +49,7 @@ _LONGEST_CHAIN = 32
 _MOST = 256
 """Counts beyond this are not unfolded into a grammar."""
 _BUDGET = 5_000
-"""How many subschemas a grammar may be made of, references unfolded where they must be."""
-
-
-def gbnf(schema: Schema | bool, *, where: str = "the schema") -> Grammar:
-    """A grammar of the JSON values that fit a schema.
-
-    Raises:
-        InvalidSchema: Nothing fits it, it refers to what it does not hold, or it is too large.
-    """
-    builder = GrammarBuilder()
-    return builder.grammar(builder.add(schema, where))
+"""The most subschemas of a grammar, with references unfolded where they must be."""
 
 
 class GrammarBuilder:

@@ -40,7 +40,7 @@ _SCHEMA: dict[Server, Callable[[dict[str, Any], str], Fields]] = {
 
 
 def tool_call_fields(request: ModelRequest, format: CallFormat, server: Server | None) -> ConstraintFields:
-    """How to hold the model to the tools that a request offers, as calls of a format.
+    """The fields that hold the model to the tools of a request, as calls of a format.
 
     Raises:
         InvalidSchema: No grammar can be made of a tool's schema.

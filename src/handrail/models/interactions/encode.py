@@ -23,7 +23,7 @@ from handrail.models.turn_writer import OPENING, TurnWriter
 
 PROVIDER = "gemini_interactions"
 REVISION = "2026-05-20"
-"""Of the API: the one in which a conversation is a list of steps."""
+"""The revision of the API in which a conversation is a list of steps."""
 _SETTINGS = {
     "max_tokens": "max_output_tokens",
     "temperature": "temperature",

@@ -25,7 +25,7 @@ _LONGEST = 512
 
 class EnginePlan(Struct, frozen=True):
     request: ModelRequest
-    """As the codec sees it: with the tools that are shown."""
+    """The request as the codec sees it: with the tools that are shown."""
     body: dict[str, Any]
     forced: bool
     """The reply is one call, written as text under our grammar."""

@@ -67,7 +67,7 @@ class EngineBounds(Struct, frozen=True, kw_only=True):
 
 
 class EngineProcess:
-    """One process, from its start to its end."""
+    """The model's process, from its start to its end."""
 
     def __init__(self, files: EngineFiles, bounds: EngineBounds) -> None:
         self._folder = tempfile.mkdtemp(prefix="handrail-model-")
@@ -115,7 +115,7 @@ class EngineProcess:
         return number
 
     def cancel(self, number: int) -> None:
-        """Nobody waits for this reply any more."""
+        """Ends a reply that nobody waits for any more."""
         with self._lock:
             unanswered = self._waiting.pop(number, None) is not None
         if unanswered:
@@ -225,7 +225,7 @@ class EngineSupervisor:
 
     @property
     def pid(self) -> int | None:
-        """Of the process that runs now, if one does."""
+        """The id of the process that runs now, if one does."""
         process = self._process
         return None if process is None or process.over else process.pid
 

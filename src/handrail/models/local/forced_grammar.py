@@ -137,7 +137,7 @@ class ForcedCall:
         }
 
     def _arguments(self) -> Iterator[dict[str, Any]]:
-        """All but the end, which may turn out to be the closing words."""
+        """The arguments up to the end, which may turn out to be the closing words."""
         if self._named and len(self._text) > len(CLOSING):
             sure, self._text = self._text[: -len(CLOSING)], self._text[-len(CLOSING) :]
             yield {"index": 0, "function": {"arguments": sure}}

@@ -75,7 +75,7 @@ class LocalModel(ClosedOnExit):
 
     @property
     def pid(self) -> int | None:
-        """Of the child process that runs now, if one does."""
+        """The id of the child process that runs now, if one does."""
         return self._supervisor.pid
 
     def holds_to_schema(self, *, tools: bool) -> bool:

@@ -50,7 +50,7 @@ class EngineFiles(Struct, frozen=True):
 
 
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where handrail keeps what it fetched: HANDRAIL_CACHE, or the user's cache folder."""
+    """The folder of what handrail fetched: HANDRAIL_CACHE, or the user's cache folder."""
     if given := environ.get("HANDRAIL_CACHE"):
         return Path(given).expanduser()
     return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "handrail"

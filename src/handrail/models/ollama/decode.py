@@ -83,7 +83,7 @@ class OllamaDecoder(ReplyDecoder):
         yield replace(end, artefacts=(Artefact(PROVIDER, {"thinking": thoughts}),)) if thoughts else end
 
     def _call(self, call: OllamaCall) -> Iterator[ModelEvent]:
-        index, self._count = self._count, self._count + 1  # its own index begins anew with every line
+        index, self._count = self._count, self._count + 1  # its own index starts at 0 with every line
         arguments = {} if call.function.arguments is None else call.function.arguments
         yield from self._calls.delta(index=index, id=call.id, name=call.function.name, arguments=arguments)
         for event in self._calls.complete(index):

@@ -57,7 +57,7 @@ class ChatChunk(Struct):
     choices: list[ChatChoice] | None = None
     usage: dict[str, Any] | None = None
     x_groq: dict[str, Any] | None = None
-    """Where Groq's streams have their usage."""
+    """The place of the usage in Groq's streams."""
 
 
 def read_chat_chunk(data: Mapping[str, Any], kind: type[T]) -> T:

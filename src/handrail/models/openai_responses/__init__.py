@@ -24,5 +24,6 @@ class OpenAIResponsesCodec(ProfiledCodec, frozen=True, kw_only=True):
 
     @property
     def _author(self) -> str:
-        """Whose a reply's thoughts and items are. They are sealed with keys of the service, and no other reads them."""
+        """The author of a reply's thoughts and items. They are sealed with keys of the service, and no other reads
+        them."""
         return PROVIDER if self.service in ("", "openai") else f"{PROVIDER} of {self.service}"

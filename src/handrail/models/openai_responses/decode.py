@@ -71,7 +71,7 @@ _SILENT = (
     "response.audio.",
     "keepalive",
 )
-"""How the events begin that bring nothing beyond the item that they belong to."""
+"""The prefixes of events that bring nothing beyond the item that they belong to."""
 _ANNOTATED = "response.output_text.annotation.added"
 _ARGUMENTS_DONE = "response.function_call_arguments.done"
 
@@ -84,7 +84,7 @@ class ResponsesItem(Struct):
     call_id: str | None = None
     name: str | None = None
     arguments: Any = None
-    """Of a call, text; of a search among tools, an object."""
+    """The arguments: text for a call, an object for a search among tools."""
     namespace: str | None = None
     caller: dict[str, Any] | None = None
     status: str | None = None

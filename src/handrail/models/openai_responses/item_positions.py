@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class ItemPositions:
-    """One per reply. A place is a number of our own, in the order in which items were first heard of."""
+    """Numbers the items of one reply, in the order in which they were first heard of."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int | str], int] = {}

@@ -28,7 +28,7 @@ _RESULTS = ("output", "outputs", "results", "result")
 
 
 class ResponsesServiceItems:
-    """One per reply. Pairs calls with the items that have their output."""
+    """Pairs the calls of one reply with the items that have their output."""
 
     def __init__(self, unknown: UnknownKinds) -> None:
         self._unknown = unknown

@@ -32,9 +32,9 @@ class Prices(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     input: float
     output: float
     cached: float | None = None
-    """Of input read from the cache; as other input unless said."""
+    """The price of input read from the cache; by default that of other input."""
     written: float | None = None
-    """Of input written to the cache; likewise."""
+    """The price of input written to the cache; by default that of other input."""
 
     def cost(self, usage: Usage) -> float:
         cached = self.input if self.cached is None else self.cached

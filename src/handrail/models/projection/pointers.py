@@ -12,7 +12,7 @@ def pointer_below(pointer: str, *steps: str | int) -> str:
 
 
 def target_of(root: dict[str, Any], reference: Any) -> tuple[str, Any] | None:
-    """Where a reference leads in the same schema, and what is there; None if it leads nowhere that we can follow."""
+    """The place that a reference leads to in the same schema, and what is there; None if it cannot be followed."""
     if not isinstance(reference, str):
         return None
     reference = reference.removeprefix(root.get("$id", "")) if isinstance(root.get("$id"), str) else reference

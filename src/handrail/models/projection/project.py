@@ -25,7 +25,7 @@ from handrail.models.projection.rules import NOT_AT_ROOT, SchemaRules
 class Projected(Struct, frozen=True):
     schema: dict[str, Any]
     lost: tuple[str, ...] = ()
-    """Every keyword that was dropped or weakened, and where it stood: `#/properties/city: minLength`."""
+    """Every keyword that was dropped or weakened, with its place: `#/properties/city: minLength`."""
     narrowed: tuple[str, ...] = ()
     """Where values that the full schema takes can no longer be written; likewise, but in the result."""
 

@@ -42,7 +42,7 @@ class SchemaReduction:
         self.lost[f"{pointer}: {keyword}"] = None
 
     def at(self, schema: Any, pointer: str, *, inline: bool = False) -> dict[str, Any]:
-        """One subschema. With `inline` the result is never a bare `$ref`, unless it leads back into itself."""
+        """Reduces one subschema. With `inline` the result is never a bare `$ref`, unless it leads back into itself."""
         if not isinstance(schema, dict):
             if schema is not True:
                 self.lose(pointer, "false")
@@ -77,7 +77,7 @@ class SchemaReduction:
         return out
 
     def _keyword(self, key: str, value: Any, schema: dict[str, Any], pointer: str) -> dict[str, Any] | None:
-        """One keyword in words that the service takes; None if there are none."""
+        """Writes one keyword in words that the service takes; None if there are none."""
         here = pointer_below(pointer, key)
         match key:
             case "const" if key not in self._takes:

@@ -15,12 +15,12 @@ from msgspec import Struct
 
 class ElementStyle(Struct, frozen=True):
     opens: str
-    """How an element begins; in some formats the key stands in the opening mark."""
+    """The opening mark of an element; in some formats the key stands in it."""
     key: str
     """A pattern of what stands between that and the value. Its first group is the key."""
     closes: str
     value: str = ""
-    """How the value begins, where the key has an element of its own."""
+    """The opening mark of the value, if the key has an element of its own."""
 
 
 @cache

@@ -15,7 +15,7 @@ _INSIDE = {quote: re.compile(rf"[{quote}\\]") for quote in "\"'"}
 
 class BodyScanner(Protocol):
     def feed(self, text: str) -> int | None:
-        """How far into this piece the inside goes, if it ends here; below 0 if it ended in an earlier one."""
+        """The length of the inside in this piece if it ends here; below 0 if it ended in an earlier one."""
         ...
 
 
@@ -105,7 +105,7 @@ def _may_grow(mark: str, quote: str) -> bool:
 
 
 class ClosedValueScanner:
-    """As `UntilMarkScanner`; but once a value has begun, a mark closes only where a value has ended."""
+    """Like `UntilMarkScanner`, but once a value has begun, a mark closes only after the end of a value."""
 
     def __init__(self, marks: Collection[str]) -> None:
         self._marks = frozenset(marks)

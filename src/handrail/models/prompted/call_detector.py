@@ -300,7 +300,7 @@ class CallDetector:
         self._rest = self._rest[count:]
 
     def _give_up(self) -> bool:
-        """No call after all. What opened it is text; what follows is looked at afresh."""
+        """Gives up a call: what opened it is text, and what follows is read again."""
         self._unread("")
         return True
 

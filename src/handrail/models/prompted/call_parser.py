@@ -294,7 +294,7 @@ def _named(name: str, rest: str, elements: ElementStyle, schemas: Schemas) -> tu
 
 
 def _element(name: str, key: str, *rest: str, schemas: Schemas) -> tuple[str, str]:
-    """One argument; `rest` is its value, after its attributes if it can have some."""
+    """Reads one argument; `rest` is its value, after its attributes if it can have some."""
     key, value = key.strip(), rest[-1]
     if _IS_STRING in rest[0] and len(rest) > 1 and _may_be_text(property_schema(schemas, name, key)):
         return key, json.dumps(value, ensure_ascii=False)

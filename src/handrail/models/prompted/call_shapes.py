@@ -44,13 +44,13 @@ class CallShape(Struct, frozen=True, kw_only=True):
     """What strings stand between, where that is no quote."""
     fence: bool = False
     plain: bool = False
-    """It might as well be ordinary text: it goes out as such when it is no call."""
+    """Whether the mark may be ordinary text, which goes out as such when it opens no call."""
     alone: bool = False
-    """Only as the first thing in a reply, and only for an offered tool."""
+    """Whether the mark counts only at the beginning of a reply, and only for an offered tool."""
     thought: bool = False
     """What it encloses is reasoning."""
     hidden: bool = False
-    """It encloses text, and is no part of it."""
+    """Whether the mark encloses text and is no part of it."""
 
 
 def _tag(name: str) -> CallShape:
@@ -164,7 +164,7 @@ _MARKS: dict[str, tuple[str, ...]] = {
     "glm": ("<tool_call>", "<tool_calls>"),
     "minimax": ("<minimax:tool_call>", "<tool_calls>", '<invoke name="'),
 }
-"""Of the marks that every format knows: those of each format's own."""
+"""The marks of each format that are its own, among those that every format knows."""
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
 
 
@@ -216,7 +216,8 @@ CODE_NAMES = frozenset({"tool_code", "tool_call", "tool_calls", "function_call"}
 CLOSES = tuple(
     sorted({mark for shape in (*_COMMON, CODE) for mark in shape.closes if mark not in ("```", '"/>')}, key=len)
 )[::-1]
-"""Every closing mark: models mix them up. But `"/>` stands in ordinary text, so it closes only what it belongs to."""
+"""Every closing mark, since models mix them up. But `"/>` stands in ordinary text, so it closes only its own
+opening."""
 
 
 def shapes_of_format(format: str) -> tuple[CallShape, ...]:

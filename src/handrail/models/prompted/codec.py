@@ -69,7 +69,7 @@ class PromptedCodec(Struct, frozen=True):
         return tools_prompt(request, format_named(self.format))
 
     def encode(self, request: ModelRequest, model: str, *, stream: bool) -> WireRequest:
-        """As the inner codec, with the tools as text.
+        """Encodes like the inner codec, with the tools as text.
 
         Raises:
             UsageError: The choice names a tool that is not offered.

@@ -35,7 +35,8 @@ class FormatMarks:
         self._longest = max(map(len, self.shapes))
 
     def held(self, text: str, *, at_line: bool) -> int:
-        """How much of the end of a text could begin a mark; `at_line` says whether the text begins a line."""
+        """The number of characters at the end of a text that could begin a mark; `at_line` says whether the text begins
+        a line."""
         for count in range(min(len(text), self._longest - 1), 0, -1):
             end = text[-count:]
             if end in self._anywhere:
@@ -74,7 +75,7 @@ def _prefixes(literals: Iterable[str]) -> frozenset[str]:
 
 _HEADING = re.compile(r"\w[\w.:/-]*\s*([<\[`{].*)?\Z", re.DOTALL)
 _VALUE = re.compile(r"\s*(?:\[\s*)?(?:\Z|\{\s*(?:\Z|[\"']))")
-"""How a value of JSON begins."""
+"""The pattern of the beginning of a JSON value."""
 _CODE = re.compile(r"\s*\[\s*([\w.]+)\(")
 
 

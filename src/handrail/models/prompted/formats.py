@@ -43,26 +43,26 @@ class ParameterFrame(Struct, frozen=True):
     ends: str
     closes: str
     json: str = ""
-    """In place of `text` where the value is JSON, in formats that say so."""
+    """Replaces `text` where the value is JSON, in formats that say so."""
 
 
 class CallFormat(Struct, frozen=True, kw_only=True):
     name: str
     frame: CallFrame
     parameters: ParameterFrame | None = None
-    """How to write `parameters`."""
+    """The way to write `parameters`."""
     code: tuple[str, str] | tuple[()] = ()
     """What stands around calls in `python`."""
     strings: str = ""
     """What stands around each string in `strings`, whose calls are the frame's without quotes."""
     tools: Literal["lines", "json"] = "lines"
-    """How the tools are listed: a line per argument, or the schemas, where models were trained on them."""
+    """The way to list the tools: a line per argument, or the schemas, where models were trained on them."""
     answers: Literal["tags", "observation", "harmony", "words"] = "words"
-    """How results are given."""
+    """The way to give results."""
     tokens: bool = False
     """Its marks are tokens of the model, which some servers leave out of the text unless they are told not to."""
     stop: tuple[str, ...] = ()
-    """Where the model must stop, so that it does not write the results itself."""
+    """The text at which the model must stop, so that it does not write the results itself."""
 
     @property
     def calls(self) -> Literal["json", "parameters", "python", "strings"]:

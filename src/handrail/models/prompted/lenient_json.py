@@ -32,7 +32,7 @@ _WRITTEN = {"(": "[", ")": "]"}
 
 
 class UnreadableJson(Exception):
-    """There is no one reading of the text."""
+    """The text can be read in more than one way, or in none."""
 
 
 def json_tokens(text: str) -> list[Token]:

@@ -22,7 +22,7 @@ _UNMARKED = {
     "json": r"^[ \t]*(?:```\w*\s*)?[\[{]\s*(?:\{\s*)?[\"']",
     "phi4": r"functools\[",
 }
-"""How calls begin in formats without marks. What begins so is a call only if it names an offered tool."""
+"""The beginnings of calls in formats without marks. Such text is a call only if it names an offered tool."""
 
 
 def missed_call_notice(text: str, schemas: Schemas) -> str | None:
@@ -57,7 +57,7 @@ def _formats_in(text: str) -> Iterator[str]:
 
 @cache
 def _owners() -> dict[str, str]:
-    """Each mark with the first format that has it for its own."""
+    """The first format, for each mark, that has it for its own."""
     owners: dict[str, str] = {"<|channel|>commentary to=": "harmony"}
     for format in FORMATS:
         for mark in own_opening_marks(format):

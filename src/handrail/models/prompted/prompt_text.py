@@ -17,7 +17,7 @@ from handrail.models.prompted.found_call import Schemas
 _PLAIN_NAME = re.compile(r"[\w.:/-]+")
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 _BRACKET_MARK = r"\[(?=/?(?:INST|SYSTEM|TOOL|THINK|ARGS|CALL_ID))"
-"""How the marks in square brackets begin."""
+"""The pattern of the beginning of marks in square brackets."""
 _CONTROL = re.compile(
     rf"<[|｜/\w]|{_BRACKET_MARK}|functools\[|[\r\n\v\f\x1c-\x1e\x85\u2028\u2029][^\S\r\n]*(?:"
     r"```|[\[{]?\s*\{\s*[\"'](?:name|tool|function|action|type)\b|tool: \[|"

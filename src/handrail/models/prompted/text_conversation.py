@@ -48,7 +48,7 @@ def _kind(message: Message) -> str:
 
 
 def _said(messages: tuple[Message, ...], format: CallFormat, schemas: Schemas) -> Iterator[Message]:
-    """Each assistant message with the calls that follow it."""
+    """The assistant messages, each with the calls that follow it."""
     texts: list[str] = []
     first: AssistantMessage | None = None
     for message in messages:

@@ -1,4 +1,4 @@
-"""Answers by the ids that callers gave their calls: who asks again gets the same answer, and nothing runs twice.
+"""Remembers answers by the ids that callers gave their calls: a retry gets the same answer, and nothing runs twice.
 
 An id is good for the one who gave it: the same id of another principal is another call.
 """
@@ -20,9 +20,9 @@ from handrail.node.bus.streams import CapabilityResponse
 MOST = 10_000
 """Answers that are kept."""
 BYTES = 64 * 1024 * 1024
-"""That they may take up together, as JSON."""
+"""The most bytes of remembered answers together, as JSON."""
 SECONDS = 600.0
-"""That each is kept."""
+"""The time that each answer is kept."""
 
 Key = tuple[str, str]
 """A principal, and the id that it gave."""
@@ -41,7 +41,7 @@ class _KnownCall:
         """What was asked, so that the id cannot come to mean something else."""
         self.answer: bytes | BusError | None = None
         self.tries = 0
-        """How often it was begun and came to nothing, and may be again: then it is another call to the executor."""
+        """How often it was begun and failed, and may be again: then it is another call to the executor."""
 
     def check(self, same: bytes) -> None:
         if self.same != same:
@@ -50,7 +50,7 @@ class _KnownCall:
 
 
 class AnsweredCalls:
-    """The calls of callers that gave them ids: under way, or answered of late."""
+    """The calls of callers that gave them ids: under way, or answered recently."""
 
     def __init__(self, clock: Clock) -> None:
         self._flights: SingleFlight[Key, None] = SingleFlight()
@@ -127,7 +127,7 @@ class AnsweredCalls:
 
 
 _LATER = ("capacity_exceeded", "rate_limited")
-"""Whoever is told so comes again."""
+"""The error for a call that is still under way: whoever gets it asks again."""
 _CANCELLED = BusError(
     "cancelled", "it was cancelled; what it had done by then may have taken effect", outcome="cancelled"
 )

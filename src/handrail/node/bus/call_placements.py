@@ -1,4 +1,4 @@
-"""Where calls went that must not run twice: who asks again by the same id is sent the same way.
+"""Remembers where calls were sent that must not run twice: a retry with the same id is sent the same way.
 
 Only there can anybody say what became of the call. One call of an id is on its way at a time, so that two who ask at
 once are not sent to two nodes.

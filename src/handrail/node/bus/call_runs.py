@@ -25,7 +25,7 @@ CALLS = 200
 SESSION_CALLS = 2_000
 """Calls in one run of a session; then it goes on in another."""
 BYTES = 8 * 1024 * 1024
-"""That the calls of one run may take up."""
+"""The most bytes of the calls of one run."""
 OPEN = 100
 """Runs that are kept open for callers who may come again."""
 IDLE = 600.0

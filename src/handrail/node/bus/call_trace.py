@@ -70,7 +70,7 @@ class TraceRing:
         return [self._ring[-1 - at] for at in range(min(max(0, n), len(self._ring)))]
 
     def stats(self, providers: list[CapabilityProvider]) -> dict[str, dict[str, Any]]:
-        """By the full name of each capability."""
+        """The counts of each capability, by its full name."""
         told: dict[str, dict[str, Any]] = {}
         for provider in providers:
             name = provider.descriptor.full_name
@@ -87,7 +87,7 @@ class TraceRing:
 
 
 def topology(node_id: str, providers: list[CapabilityProvider], now: float) -> dict[str, list[dict[str, Any]]]:
-    """By node, what it has and how that is doing."""
+    """The capabilities of each node, and how they do."""
     nodes: dict[str, list[dict[str, Any]]] = {node_id: []}
     for each in providers:
         nodes.setdefault(each.node_id, []).append(

@@ -19,7 +19,7 @@ from handrail.tools.schema.validator import Validator
 from handrail.tools.tool import Tool
 
 PROGRESS = "progress"
-"""Any capability may send it: `{current, total, stage}`."""
+"""The schema of a frame that any capability may send: `{current, total, stage}`."""
 _CHOICES = (str, int, float, bool)
 _REMEMBERED = 64
 """Nodes that are gone."""
@@ -44,7 +44,7 @@ class CapabilityProvider:
     in_flight: int = 0
     health: ProviderHealth = field(default_factory=ProviderHealth)
     frames: dict[str, Validator] = field(init=False)
-    """By the event of a frame, what holds its data to what the capability promises."""
+    """The check, for each event of a frame, that its data is what the capability promises."""
     full_name: str = field(init=False)
 
     def __post_init__(self) -> None:

@@ -83,7 +83,7 @@ def is_omitted(value: Any) -> bool:
 
 
 def _may_be_large(value: Any, large: int) -> bool:
-    """Without writing it out: almost everything is small, and this is on the way of every call."""
+    """Whether a body may be large, found without writing it out: almost all are small, and every call asks this."""
     left, stack = large // 8, [value]
     while stack:
         match stack.pop():

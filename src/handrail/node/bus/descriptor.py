@@ -14,12 +14,12 @@ from handrail.core.errors import InvalidDefinition, MissingExtra
 from handrail.node.bus.versions import Version, version_text
 
 Trust = Literal["unknown", "federated", "member", "trusted", "anchor", "self"]
-"""From the least to the most."""
+"""The levels of trust, from the least to the most."""
 TRUST: tuple[Trust, ...] = get_args(Trust)
 Stability = Literal["experimental", "beta", "stable", "deprecated"]
 
 NAME = re.compile(r"[a-z][a-z0-9_-]*(?:\.[a-z0-9_-]+)+")
-"""At least two parts, as `rag.query`: the first is its namespace."""
+"""The pattern of a name: at least two parts, as `rag.query`. The first is its namespace."""
 
 
 def is_trusted_enough(has: Trust, needs: Trust) -> bool:
@@ -34,11 +34,11 @@ class CapabilityDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True
     description: str = ""
     stability: Stability = "stable"
     request_schema: dict[str, Any] = field(default_factory=dict)
-    """Of the whole body: `{"params": {…}, "input": {…}}`."""
+    """The schema of the whole body: `{"params": {…}, "input": {…}}`."""
     response_schema: dict[str, Any] | None = None
-    """Of `output`."""
+    """The schema of `output`."""
     stream_schema: dict[str, dict[str, Any]] | None = None
-    """By the name of an event, what its data looks like. None does not stream."""
+    """The schema of each event's data, by the name of the event. None does not stream."""
     params: dict[str, Any] = field(default_factory=dict)
     """Facts that callers choose by, as `{"model": "llama", "tools_supported": true}`."""
     max_concurrent: int = 8
@@ -52,7 +52,7 @@ class CapabilityDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True
     untrusted: bool = False
     """Its words come from outside: data for a model, not orders."""
     labels: ResultLabels | None = None
-    """Who writes the fields of its output, where more is to be said than `untrusted`."""
+    """Who writes the fields of its output, if `untrusted` does not say enough."""
     recorded: bool = True
     """False is for what a person does at this node itself, as looking at its record: calls of it are not in that
     record, other nodes are not told of it, and no call of it goes to another node."""
@@ -93,7 +93,7 @@ class CapabilityDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """As discovery shows it."""
+        """The descriptor as discovery shows it."""
         shown: dict[str, Any] = to_builtins(self)
         return {**shown, "version": version_text(self.version), "schema_hash": self.schema_hash}
 

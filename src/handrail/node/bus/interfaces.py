@@ -33,7 +33,7 @@ class CallOptions(TypedDict, total=False):
     session_id: str | None
     timeout_seconds: float | None
     caller: Caller | None
-    """None is the program itself."""
+    """The caller; None is the program itself."""
     token: str | None
     deadline: float | None
     depth: int
@@ -124,7 +124,7 @@ class Bus(Protocol):
 
 
 class Admission(Protocol):
-    """Who may call what: signatures are checked at the door, tokens, trust and limits here."""
+    """Decides who may call what. Signatures are checked at the door; tokens, trust and limits here."""
 
     async def admit(
         self, caller: Caller, token: Secret | None, descriptor: CapabilityDescriptor, body: Mapping[str, Any]

@@ -22,7 +22,7 @@ from handrail.node.tokens.identity import Identity
 
 
 class CallSigner(NamedTuple):
-    """Who signs, and for which community the call is; and for which node, where that is known."""
+    """Signs calls: for a community, and for a node if that is known."""
 
     identity: Identity
     community: str

@@ -61,7 +61,7 @@ class ConnectedPeers:
         return self.providers()
 
     def all(self, older: float) -> tuple[ConnectedPeer, ...]:
-        """Every one, lost or not; who was not heard of for so long is asked again, and nobody waits for that."""
+        """Every peer, lost or not. One that was not heard of for a while is asked again, and nobody waits for that."""
         now = self._clock.monotonic()
         for peer in self._peers:
             self._keep_fresh(peer, now, older)
@@ -73,7 +73,7 @@ class ConnectedPeers:
         return [each for peer in self._peers if now - peer.seen <= STALE for each in peer.providers.values()]
 
     async def of(self, name: str, here: list[CapabilityProvider]) -> list[CapabilityProvider]:
-        """Who else offers it. Stale news is made fresh first where there is nobody at all."""
+        """The other nodes that offer a capability. Stale news is refreshed first if there are none."""
         found = [each for each in self.fresh() if each.descriptor.name == name]
         if not found and not here and self._asking:
             await asyncio.wait(set(self._asking.values()), timeout=PATIENCE)

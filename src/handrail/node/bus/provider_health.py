@@ -11,11 +11,11 @@ LEAST = 5
 ENOUGH = 0.5
 """The share that must have been answered."""
 QUARANTINE = 60.0
-"""Seconds that one below that is left alone; then it begins anew."""
+"""Seconds that one below that is left alone; then it starts over."""
 
 
 class ProviderHealth:
-    """Only failures of the provider count: what a caller did wrong says nothing about it."""
+    """The health of a provider. Only its own failures count, not mistakes of callers."""
 
     __slots__ = ("_answered", "_failed", "_times", "quarantined_until")
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Caller(Struct, frozen=True, kw_only=True):
-    """Who asks. A door says who signed; admission makes of that, and of the token, what it may."""
+    """The caller of a capability. A door says who signed; from that and the token, admission finds its rights."""
 
     principal: Principal
     trust: Trust = "unknown"
@@ -37,21 +37,21 @@ class Caller(Struct, frozen=True, kw_only=True):
 OWN = Caller(principal=Principal("self"), trust="self")
 """The program that the bus runs in. Doors to the outside never say so."""
 NOBODY = Caller(principal=Principal("anonymous", ()), trust="unknown")
-"""Whoever came through a door and said nothing of themselves."""
+"""The caller that came through a door and said nothing about itself."""
 
 
 class CallTerms(Struct, frozen=True, kw_only=True):
-    """How a call is made, beside what is called. Whoever takes a call from outside makes one; every bus reads it."""
+    """The terms of a call, besides what is called. A door makes them for a call from outside; every bus reads them."""
 
     caller: Caller = OWN
     token: Secret | None = None
     """The token that the caller shows with this call."""
     deadline: float | None = None
-    """On the monotonic clock of the event loop."""
+    """The deadline on the monotonic clock of the event loop."""
     timeout_seconds: float | None = None
-    """From when a bus takes the call; it becomes part of the deadline there."""
+    """The time limit from when a bus takes the call; it becomes part of the deadline there."""
     depth: int = 0
-    """How many calls are above this one."""
+    """The number of calls above this one."""
     within: tuple[tuple[str, ...], ...] = ()
     """Scopes of the calls above; each of them must allow this one too."""
     call_id: str | None = None
@@ -110,7 +110,7 @@ class RouteRequest:
     body: dict[str, Any]
     caller: Caller
     context: Context
-    """With depth, deadline (of the loop's clock) and the scopes of everything above."""
+    """The caller's context, with depth, deadline (on the loop's clock) and the scopes of everything above."""
     call_id: str
     bus: Bus
     """The bus that the call is on. What is called for the caller goes by `call`, which passes on its terms."""

@@ -1,4 +1,5 @@
-"""Who is asked, and who next: near and idle before far and busy, the same for a session, nobody who keeps failing."""
+"""Routing: which provider is asked, and which next: near and idle before far and busy, the same for a session, none
+that keeps failing."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ Who = tuple[str, str, str]
 
 
 class ProvidersSuspended(BusError):
-    """Who could be asked failed too often just now. They may still tell what became of a call that they had."""
+    """All possible providers failed too often just now. They may still tell what became of a call that they had."""
 
     def __init__(self, name: str, providers: list[CapabilityProvider], seconds: float) -> None:
         why = f"who offers {name} failed too often just now and is left alone for a while"
@@ -47,7 +48,7 @@ class CapabilityRouter:
         params: Mapping[str, Any],
         who: Who | None,
     ) -> list[CapabilityProvider]:
-        """Those who may be asked, the best first.
+        """The providers that may be asked, the best first.
 
         Raises:
             BusError: Nobody has it (`not_found`), nobody has this version (`schema_mismatch`), or those who have
@@ -88,7 +89,7 @@ def _can_serve(provider: CapabilityProvider, wanted: Version, params: Mapping[st
 
 
 def _one_each(providers: Iterable[CapabilityProvider], wanted: Version) -> Iterable[CapabilityProvider]:
-    """Of each node the version that was asked for, or else its newest."""
+    """One version for each node: the one that was asked for, else its newest."""
     best: dict[str, CapabilityProvider] = {}
     for each in providers:
         known = best.get(each.node_id)

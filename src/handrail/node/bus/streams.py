@@ -136,7 +136,7 @@ class FrameStream:
     # ── for the handler ──────────────────────────────────────────────────────────────
 
     def serves(self, provider: CapabilityProvider) -> None:
-        """Whose frames these are: what it promises is what it may send."""
+        """The capability whose frames these are: only what it promises may be sent."""
         self._provider = provider
         self.hides_output = False
 

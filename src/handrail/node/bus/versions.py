@@ -9,7 +9,7 @@ from handrail.core.errors import BusError
 
 Version = tuple[int, int]
 VersionReq = Version | str
-"""At least this minor of exactly this major; as text `"1.0"`, `">=1.0"` or `"@>=1.0"`."""
+"""A required version: at least this minor of exactly this major; as text `"1.0"`, `">=1.0"` or `"@>=1.0"`."""
 
 _WRITTEN = re.compile(r"@?(?:>=)?(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})")
 

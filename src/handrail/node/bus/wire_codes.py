@@ -38,7 +38,7 @@ WIRE: dict[str, WireCode] = {
     "not_implemented": WireCode(501, "no"),
     "partition": WireCode(503, "later"),
 }
-"""Every code that a caller can see. What is none of them becomes `internal_error`."""
+"""Every code that a caller can see. Any other code becomes `internal_error`."""
 
 ELSEWHERE = frozenset({"capacity_exceeded", "partition"})
 """Codes that say that nothing ran, so that another node may be asked; unless they come from something that did."""
@@ -48,4 +48,4 @@ BEGUN = "begun"
 REFUSALS: dict[str, type[ToolError]] = {
     kind.outcome: kind for kind in (Forbidden, Denied, TimedOut, Cancelled, InDoubt, LimitReached)
 }
-"""By outcome: what a call is to whoever runs it as a tool, if it did not just fail."""
+"""The error, by its outcome, that a refused call raises in whoever runs it as a tool."""

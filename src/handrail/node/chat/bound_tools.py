@@ -93,7 +93,7 @@ class BoundCapability:
         return output
 
     async def _check_harmless(self, body: Mapping[str, Any]) -> None:
-        """A side effect that the tool does not declare would be made without anybody's word."""
+        """A side effect that the tool does not declare would be made without anybody's approval."""
         name, target = self.binding.capability, body["input"].get("target_capability")
         if name == TOOLS_CALL and isinstance(target, str):
             name = target.partition("@")[0]  # that changes what its target does

@@ -28,7 +28,7 @@ Send = Callable[[str, dict[str, Any]], Awaitable[None]]
 
 @dataclass(slots=True)
 class ChatConfirmation:
-    """One that was asked: exactly what it is about, and whoever waits for the answer."""
+    """A question that was asked: what exactly it is about, and who waits for the answer."""
 
     asked: Confirmation
     waits: asyncio.Future[Decision] | None = None
@@ -47,7 +47,7 @@ class _ChatListener:
     def sent(self, task: asyncio.Task[None]) -> None:
         self.sending.discard(task)
         if not task.cancelled():
-            task.exception()  # a call that has its word already does not fail because its question did not arrive
+            task.exception()  # a call that has its answer already does not fail because its question did not arrive
 
 
 class Confirmations:

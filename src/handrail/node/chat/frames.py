@@ -45,7 +45,7 @@ from handrail.node.chat.messages import read_artefacts, write_artefacts, write_c
 
 CITATION, MEDIA, SERVICE_CALL = "citation", "media", "service_call"
 FIELDS = {CITATION: "citations", MEDIA: "media", SERVICE_CALL: "service_calls"}
-"""By the event of a frame, where its data stands in the message of a whole response."""
+"""The place of the data of each event's frames in the message of a whole response."""
 LARGEST_MEDIA = 8 * 1024 * 1024
 """Bytes of a picture or a file. A frame of every transport has room for that in base64."""
 LARGEST_JSON = 1024 * 1024

@@ -29,7 +29,7 @@ from handrail.core.messages import (
 
 Wire = dict[str, Any]
 Pictures = Mapping[str, Media]
-"""By the cid of a blob."""
+"""Pictures by the cid of their blobs."""
 
 
 def write_messages(messages: Sequence[Message]) -> list[Wire]:

@@ -78,7 +78,7 @@ _CHOICE = {
 
 
 def request_schema(version: tuple[int, int], max_tools: int = MAX_TOOLS) -> dict[str, Any]:
-    """Of the whole body. Version 1 names its model, and its messages are text."""
+    """The schema of the whole body. Version 1 names its model, and its messages are text."""
     text = {"type": ["string", "null"]}
     content = text if version == V1 else {"anyOf": [text, _PARTS]}
     input = {
@@ -156,4 +156,5 @@ STREAM: dict[str, dict[str, Any]] = {
         "required": ["stop_reason"],
     },
 }
-"""By event. The name is on the first delta of a call only; the deltas of an id join to the arguments' JSON."""
+"""The schemas of events. Only the first delta of a call has the name; the deltas of an id join to the arguments'
+JSON."""

@@ -88,7 +88,7 @@ class ToolExecutor(ClosedOnExit):
 
         A definition runs by the handler of its name, or else by the capability that it is bound to. `caller` and
         `token` go with every call; inside a capability, give `how=request.passed_on()` instead. A chat waits so
-        many `confirmation_seconds` for a word on a side effect; then the model is told that there was none.
+        many `confirmation_seconds` for a decision on a side effect; then the model is told that there was none.
 
         Raises:
             UsageError: Something is not a tool, or two have one name.
@@ -110,7 +110,7 @@ class ToolExecutor(ClosedOnExit):
         self._calls = BoundedMemory[tuple[str, str], ToolCall](MOST)
         """As they were first written, by run and id: a word is for exactly these."""
         self._confirmed: Counter[str] = Counter()
-        """By run, how many calls are under way on a person's word."""
+        """By run, how many calls are under way on a person's decision."""
         policy = Policy(
             timeout=per_tool_timeout_seconds,
             concurrency=max_concurrent,
@@ -128,13 +128,13 @@ class ToolExecutor(ClosedOnExit):
 
     @classmethod
     def with_builtin(cls, bus: Bus, *names: str, **options: Any) -> Self:
-        """With the built-in tools of these names; without names, the seven that only look."""
+        """An executor with the built-in tools of these names; without names, with the seven that only read."""
         check_keyword_names("ToolExecutor", options, keyword_names(ToolExecutor))
         return cls(bus, builtin_tools(*names), **options)
 
     @classmethod
     def from_config(cls, bus: Bus, llm: ToolSettings, tools: Iterable[Any] = (), **options: Any) -> Self:
-        """As `config.llm` says, with its default set of built-in tools and `tools` besides."""
+        """An executor as `config.llm` describes it, with its default set of built-in tools, and `tools` besides."""
         check_keyword_names("ToolExecutor", options, keyword_names(ToolExecutor))
         chosen = [*builtin_tools(*llm.tools_default_set), *tools] if llm.tools_default_set else list(tools)
         return cls(
@@ -209,7 +209,7 @@ class ToolExecutor(ClosedOnExit):
         return await self._invoke(call, run) if result.outcome == "needs_confirmation" else result
 
     def decline(self, call: ToolCall, reason: str = "") -> bool:
-        """Say no to a call of a chat that waits for a word on it; whether one did."""
+        """Say no to a call of a chat that waits for a decision; whether one did."""
         question = self._question(call)
         return not isinstance(question, str) and decline_confirmation(question, reason)
 
@@ -221,7 +221,7 @@ class ToolExecutor(ClosedOnExit):
         `stream_to` gets every frame as it arrives, with one `done` or `error` at the end.
 
         Raises:
-            BusError: The chat could not be had, with a code of the closed set.
+            BusError: The chat was not available, with a code of the closed set.
             JournalError: The record cannot be kept, so nothing more may run.
         """
         reader = ChatFrameSender(stream_to)
@@ -258,7 +258,7 @@ class ToolExecutor(ClosedOnExit):
             await self._finish(run)
 
     async def _finish(self, run: str) -> None:
-        """End the run of a chat that is over, unless a call of it runs, or somebody may yet give their word on one."""
+        """End the run of a chat that is over, unless a call of it runs, or somebody may yet decide on one."""
         goes_on = run == self._executor.run or self._confirmations.is_chat(run) or run in self._confirmed
         if not goes_on and not self._confirmations.are_open(run):
             await self._executor.finish(run)
@@ -291,7 +291,7 @@ class ToolExecutor(ClosedOnExit):
             self._calls.setdefault((run, call.id), call)
 
     def _asks(self, call: ToolCall) -> bool:
-        """Whether a person's word is needed for it."""
+        """Whether a person's decision is needed for it."""
         try:
             tool = self._executor.tools.find(call.name)
         except UnknownTool:

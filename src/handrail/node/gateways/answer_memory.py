@@ -30,7 +30,7 @@ from handrail.models.history import arguments_of
 
 _TAIL = 12
 Key = tuple[str, frozenset[str]]
-"""Whose it is, and the ids of the calls that the client was handed."""
+"""The owner of an answer, and the ids of the calls that its client was given."""
 
 
 class _RememberedAnswer(Struct, frozen=True):
@@ -80,7 +80,7 @@ class AnswerMemory:
 
 
 def _end_of_reply(messages: Sequence[Message], at: int) -> int:
-    """Where the reply ends that begins here; any other message is one of its own."""
+    """The end of the reply that begins here; any other message is one of its own."""
     end = at + 1
     if isinstance(messages[at], AssistantMessage):
         while end < len(messages) and isinstance(messages[end], InvocationMessage):

@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 OVERLOADED = 503
 _LONGEST = 2_000
 _STATUS = {"expired": 401, "token_expired": 401, "invalid_signature": 401}
-"""Where these APIs have another status than the bus: a key that is no longer good is no good key."""
+"""The statuses in which these APIs differ from the bus: a key that is no longer valid is not a valid key."""
 _MINE = frozenset({400, 404, 413, 422})
 """What a model's service refuses for the request's sake and not for the node's."""
 
@@ -56,7 +56,7 @@ class GatewayFailure(Struct, frozen=True, kw_only=True):
 
 
 def failure_of(error: BaseException) -> GatewayFailure:
-    """Every error as what a client is told of it. What was not foreseen is for the log only."""
+    """The failure that a client is told for any error. What was not foreseen is for the log only."""
     match error:
         case BusError():
             return _of_bus(error)

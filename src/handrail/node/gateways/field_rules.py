@@ -46,7 +46,7 @@ CACHING = "caching is decided by the model's service"
 
 
 def honoured_fields(body: type[Struct]) -> FieldTable:
-    """Every field that is read of a body. A table that overrides one says what becomes of it in the end."""
+    """Every field of a body that is read. A table that overrides one says what finally becomes of it."""
     return dict.fromkeys(body.__struct_encode_fields__, HONOURED)
 
 

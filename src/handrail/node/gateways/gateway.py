@@ -83,7 +83,7 @@ class GatewayLimits(Struct, frozen=True, kw_only=True):
     keep_alive: float = 10.0
     """Seconds of silence after which a stream says that somebody is there."""
     write_seconds: float = 30.0
-    """For a client to take what it is sent."""
+    """The time for a client to take what it is sent."""
     ahead: int = 64 * 1024
     """Bytes by which an answer may be ahead of its client."""
     kept: int = 1_000
@@ -107,7 +107,7 @@ class Gateway:
     admission: Admission | None = None
     """Decides what the caller may do; with None the scopes that the caller has already decide."""
     identify: Identify | None = None
-    """For what is no call, as the list of models; None asks the admission."""
+    """Identifies the caller of what is no call, as the list of models; None asks the admission."""
     limits: Limits = field(default_factory=Limits)
     """The limits of the run of one answer."""
     offering: Offering = field(default_factory=Offering)

@@ -54,7 +54,7 @@ def endpoint(
 
 
 def model_list_body(wire: GatewayWire, names: Sequence[str], name: str | None = None) -> dict[str, Any]:
-    """All models that can be asked for, or the one of that name, in the form of either API.
+    """The models that can be asked for, or the one of that name, in the form of either API.
 
     Raises:
         BusError: There is none of that name.
@@ -83,7 +83,7 @@ _MODEL_FORMS: dict[str, Callable[[str], dict[str, Any]]] = {
 
 
 def response_to_store(answer: SharedAnswer) -> Response | None:
-    """What is answered whenever a key comes again; None if the request may be begun anew."""
+    """What is answered whenever a key comes again; None if the request may be begun again."""
     plan, talk = answer.plan, answer.talk
     if (talk.failed or talk.task.cancelled()) and not talk.changed:
         return None

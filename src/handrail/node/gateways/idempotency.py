@@ -25,7 +25,8 @@ from handrail.node.gateways.gateway import GatewayLimits
 from handrail.node.gateways.request_body import RequestIdentity
 
 Name = tuple[str, str, str | bytes, int]
-"""Whose it is, over which API, its key or what it asks, and which attempt it is; that of a key is -1."""
+"""The identity of a request: its owner, the API, the key or the content, and the number of the attempt; -1 for a
+key."""
 _NOT_OURS = ("idempotent-replayed", "content-length")
 
 
@@ -51,7 +52,7 @@ class SharedAnswer:
         return self.pipe.reader() if isinstance(self.pipe, FrameTape) else self.pipe
 
     def stay(self) -> None:
-        """It need not be dropped any more."""
+        """Notes that the answer need not be dropped any more."""
         if self.dropping is not None:
             self.dropping.cancel()
             self.dropping = None
@@ -169,7 +170,7 @@ class IdempotentAnswers:
     def _go_on_alone(self, answer: SharedAnswer) -> None:
         """As many answers go on without a client as with one. Beyond, one of the principal who has most of them ends,
         so that nobody ends those of others: the one that was left first, and rather one that has changed nothing. Of
-        that a retry begins anew, of another it takes up the record of its run."""
+        that a retry starts over, of another it takes up the record of its run."""
         self._alone[answer] = None
         if len(self._alone) > self._bounds.at_once:
             counts = Counter(each.sent.whose for each in self._alone)
@@ -205,7 +206,7 @@ class IdempotentAnswers:
             self._take_out(_name(answer.sent), answer)
 
     def keep(self, answer: SharedAnswer, given: Response | None) -> None:
-        """An answer with a key is over; None if it came to nothing and may be asked for anew."""
+        """An answer with a key is over; None if it failed and may be asked for again."""
         answer.stay()
         name = _name(answer.sent)
         self._live.pop(name, None)
@@ -253,5 +254,5 @@ def _name(sent: RequestIdentity, back: int = 0) -> Name:
 
 
 def _was_left(answer: SharedAnswer) -> bool:
-    """Also if the connection is held open by something in between: its client is gone by its own word."""
+    """Whether the client of an answer is gone, by its own request if something in between holds the connection open."""
     return answer.waiting == 0 or (not answer.plan.asked.stream and answer.given_up(1.0))

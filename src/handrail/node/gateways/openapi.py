@@ -75,7 +75,7 @@ def _body(kind: type, table: FieldTable) -> Schema:
 
 
 def _post(summary: str, kind: type, table: FieldTable) -> Schema:
-    """Of an endpoint whose answer comes whole or as a stream."""
+    """Describes an endpoint whose answer comes whole or as a stream."""
     found = _at_once(summary, kind, table)
     answers = {"application/json": {"schema": _OBJECT}, "text/event-stream": {"schema": {}}}
     found["parameters"] = [_KEY]
@@ -84,7 +84,7 @@ def _post(summary: str, kind: type, table: FieldTable) -> Schema:
 
 
 def _stream(summary: str, kind: type) -> Schema:
-    """Of an endpoint whose answer is always a stream, and whose other fields have no effect."""
+    """Describes an endpoint whose answer is always a stream, and whose other fields have no effect."""
     answer = {"description": "The events of the run.", "content": {"text/event-stream": {"schema": {}}}}
     return {
         "summary": summary,

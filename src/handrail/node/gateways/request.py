@@ -18,7 +18,7 @@ class HandrailExtension(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     tools: Literal["all", "none"] | tuple[str, ...] = "all"
     """Which of the node's tools may be called, as names or patterns. The token may allow fewer."""
     confirm: Literal["tell", "pause"] = "tell"
-    """When a call waits for a person's word: tell the model, or end the answer there."""
+    """What to do when a call waits for approval: tell the model, or end the answer there."""
     run: str | None = None
     """Take up this run where it waited, instead of beginning one."""
     progress: bool = False
@@ -49,7 +49,7 @@ class NamedMcpServer(Struct, frozen=True, kw_only=True):
     """The path of its address in the request, for errors."""
     url: str
     allowed: frozenset[str] | None = None
-    """By their names at the server; None is all of them."""
+    """The allowed tools by their names at the server; None allows all."""
     left_out: frozenset[str] = frozenset()
 
 
@@ -79,7 +79,7 @@ class GatewayRequest(Struct, frozen=True, kw_only=True):
     answers: tuple[GatewayAnswer, ...] = ()
     """Given to questions of the run that `ours` names, where this caller may answer them."""
     mcp_servers: tuple[NamedMcpServer, ...] = ()
-    """Those that the client names; only the node's own are used."""
+    """The servers that the client names; only the node's own are used."""
     continues: bool = False
     """Whether the one message is a text for the model to continue."""
     repeats: bool = False
@@ -91,7 +91,7 @@ class GatewayRequest(Struct, frozen=True, kw_only=True):
     background: bool = False
     """Whether the client does not wait for the answer, and reads it later by its id."""
     instructions: int = 0
-    """How many of the first messages are for this request alone, and not for those that continue its answer."""
+    """The number of leading messages that are for this request alone, and not for those that continue its answer."""
     echo: dict[str, Any] = field(default_factory=dict)
     """What the answer repeats of the request."""
     previous: str | None = None
@@ -105,7 +105,7 @@ class GatewayRequest(Struct, frozen=True, kw_only=True):
 
 
 class UnconfirmedCall(Struct, frozen=True):
-    """A call that waits for a person's word."""
+    """A call that waits for a person's decision."""
 
     request: str
     tool: str
@@ -125,7 +125,7 @@ class GatewayOutcome(Struct, frozen=True, kw_only=True):
     waiting: tuple[UnconfirmedCall, ...] = ()
     notices: tuple[str, ...] = ()
     at: int = 0
-    """When the answer ended, in seconds since 1970."""
+    """The time at which the answer ended, in seconds since 1970."""
     citations: tuple[Citation, ...] = ()
     """Sources of the text, with their places in it."""
 

@@ -82,7 +82,7 @@ _PATIENCE = ("x-stainless-read-timeout", "x-stainless-timeout")
 
 
 class RequestIdentity(Struct, frozen=True, kw_only=True):
-    """One request, as far as it matters to know it again."""
+    """One request, as far as it takes to recognise it."""
 
     whose: str
     wire: str
@@ -90,7 +90,7 @@ class RequestIdentity(Struct, frozen=True, kw_only=True):
     """Stands for all that was asked; of a request that cannot be known again, empty."""
     key: str | None = None
     attempt: int | None = None
-    """How often the client tried before, where it says so."""
+    """The number of earlier tries, if the client says it."""
     patience: float | None = None
 
     @classmethod

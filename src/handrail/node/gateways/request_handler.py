@@ -312,7 +312,8 @@ class _GatewayRequestHandler:
         return whole_answer(plan.writer.whole(ended), talk.run)
 
     async def _streamed(self, request: Request, answer: SharedAnswer, pipe: FramePipe) -> Response:
-        """Nothing is sent until something is said, so that the status can tell of what goes wrong before that."""
+        """Streams the answer. Nothing is sent before the first event, so that the status can tell of an early
+        failure."""
         bounds = self._gateway.bounds
         await run_while_connected(request.receive, pipe.wait(bounds.keep_alive))
         if pipe.ended:
@@ -353,7 +354,7 @@ class _GatewayRequestHandler:
         return await token_count_answer(model.model, request, asked.ignored)
 
     async def _identified(self, request: Request) -> Caller:
-        """Who asks for something that is not a call, with the rights of their token."""
+        """The caller of something that is not a call, with the rights of their token."""
         gateway = self._gateway
         with token_errors_as_invalid():
             caller, token = await gateway.caller_of(request)
@@ -364,7 +365,7 @@ class _GatewayRequestHandler:
         return with_tool_scopes(caller, gateway.executor)
 
     async def _reader(self, request: Request) -> Caller:
-        """Who asks for an answer that was given before; it takes the right to the gateway, and is not a call."""
+        """The caller that asks for an earlier answer; it takes the right to the gateway, and is not a call."""
         caller = await self._identified(request)
         _check_right(caller)
         return caller

@@ -1,4 +1,4 @@
-"""A run that waited for a person's word, taken up again: the client repeats its request and names the run."""
+"""A run that waited for a person's decision, taken up again: the client repeats its request and names the run."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class ResumedRun(Struct, frozen=True):
 
     conversation: Conversation
     asked: int
-    """So many of its messages are the client's own; the rest it has not sent."""
+    """The number of messages that are the client's own; the rest it has not sent."""
     told: int
-    """So many it has been answered with already, or are its own."""
+    """The number of messages that the client has already been sent, or that are its own."""
     requests: dict[str, str] = field(default_factory=dict)
     """What a person was asked, by the id of the call."""
 
@@ -80,7 +80,7 @@ def _own_results(
 
 
 def _told(conversation: Conversation, requests: Container[str], asked: int) -> int:
-    """All of it, unless it is over: then what followed the last word of a person is the answer, and is given again."""
+    """All of it, unless it is over: then what followed a person's last message is the answer, and is given again."""
     messages = conversation.messages
     if not messages or not isinstance(messages[-1], AssistantMessage):
         return len(messages)

@@ -31,9 +31,9 @@ from handrail.models.history import arguments_text
 COUNT_PATH = "/v1/messages/count_tokens"
 ESTIMATED = "input_tokens is an estimate: the model's service does not count tokens"
 _NO_COUNT = frozenset({404, 405, 501})
-"""How a service that speaks the API of one that counts says that it does not count itself."""
+"""The answer by which a service that speaks the API of a counting one says that it does not count."""
 _BYTES = 3.5
-"""Of UTF-8 for one token: about four letters of English, and a little more than one Chinese character."""
+"""The bytes of UTF-8 for one token: about four letters of English, and a little more than one Chinese character."""
 _FRAME = 4
 """Tokens around each message and each tool."""
 _IMAGE = 1_600
@@ -68,7 +68,7 @@ def estimated_tokens_of_text(text: str) -> int:
 
 
 def estimated_tokens(request: ModelRequest) -> int:
-    """Of its messages, tools and the form of its answer together; at least 1."""
+    """An estimate for the messages, the tools and the form of the answer together; at least 1."""
     said = (_FRAME + sum(_of_content(_contents(message))) for message in request.messages)
     tools = (
         _FRAME + estimated_tokens_of_text(f"{tool.name}{tool.description}{_json(tool.input_schema)}")

@@ -61,7 +61,7 @@ class UnservedPaths:
 
 
 _OURS = "x-request-id"
-"""Every answer of a gateway has this header."""
+"""A header that every answer of a gateway has."""
 
 
 class _BusErrorBody(msgspec.Struct):

@@ -77,9 +77,10 @@ class GatewayWire:
     name: str
     path: str
     read: Callable[[bytes, Mapping[str, str], int], GatewayRequest]
-    """From the body and the headers of a request, of so many bytes at most."""
+    """Reads a request from its body and headers, of so many bytes at most."""
     writer: Callable[[str, int, str, GatewayRequest], AnswerWriter]
-    """For an answer with this id, made at this time (seconds since 1970), under the name of this model."""
+    """Makes a writer for an answer with this id, made at this time (seconds since 1970), under the name of this
+    model."""
     failed: Callable[[GatewayFailure, str], dict[str, Any]]
     """The body of an error, with the id of the request."""
     alive: bytes

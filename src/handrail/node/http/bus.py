@@ -1,6 +1,6 @@
 """The bus of another node: what it offers is called here as if it were in this process.
 
-Nothing is ever run twice for want of an answer. A connection that breaks after a call was sent is
+Nothing is ever run twice because an answer is missing. A connection that breaks after a call was sent is
 made again, with the same id: the node answers from memory, or says that it knows nothing of it.
 """
 
@@ -43,7 +43,7 @@ from handrail.node.tokens.identity import Identity
 T = TypeVar("T")
 
 Transport = Literal["auto", "sse", "websocket"]
-"""How frames come. `auto` takes a socket where the caller answers calls, and server-sent events elsewhere."""
+"""The way frames come. `auto` takes a socket if the caller answers calls, and server-sent events otherwise."""
 CALL = "/bus/v1/call"
 _LARGEST = 64 * 1024 * 1024
 """Bytes of an answer."""
@@ -52,13 +52,13 @@ _GRACE = 2.0
 
 
 class HttpPace(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a node is waited for, in seconds."""
+    """The times to wait for a node, in seconds."""
 
     connect: float = 5.0
     silence: float | None = 300.0
-    """How long it may say nothing at all; None is without end."""
+    """The time that a node may say nothing at all; None is unlimited."""
     patience: float = 15.0
-    """How long it is looked for once it is lost."""
+    """The time to look for a node once it is lost."""
     alive: float = ALIVE
     """After so much silence it is told, on a socket, that we still listen."""
 

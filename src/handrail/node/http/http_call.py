@@ -31,7 +31,7 @@ class HttpCall(Struct, frozen=True, kw_only=True):
     payload: bytes
     """The body as it is sent."""
     terms: CallTerms
-    """As they leave this process, so with a `call_id`."""
+    """The terms as they leave this process, so with a `call_id`."""
     signing: CallSigner | None = None
 
     @property
@@ -39,7 +39,7 @@ class HttpCall(Struct, frozen=True, kw_only=True):
         return self.terms.call_id or ""
 
     def headers(self, attempt: int) -> dict[str, str]:
-        """All but what the request accepts."""
+        """All headers except what the request accepts."""
         terms = self.terms
         found: dict[str, str | None] = {
             "content-type": "application/json",
@@ -93,7 +93,7 @@ class HttpCall(Struct, frozen=True, kw_only=True):
         return None if self.terms.token is None else f"Bearer {self.terms.token}"
 
     def _fields(self, body: bytes) -> dict[str, str]:
-        """What every envelope has, signed anew for each attempt."""
+        """What every envelope has, signed for each attempt."""
         called = {"capability": self.capability, "version": self.version, "request_id": self.request_id}
         if self.signing is None:
             return called

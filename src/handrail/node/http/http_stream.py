@@ -2,7 +2,7 @@
 
 A connection that is lost is made again, and the stream taken up after the last frame that came.
 The call itself is never made twice: only the node that has it can go on with it, and where that
-cannot be had the last frame says so, and whether anybody knows what became of the call.
+is not available the last frame says so, and whether anybody knows what became of the call.
 """
 
 from __future__ import annotations

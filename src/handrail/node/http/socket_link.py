@@ -40,11 +40,11 @@ _BY_EVENTS = frozenset({404, 405, 426, 501, 503})
 """Answers of a node that has no sockets, or none left."""
 _JSON = msgspec.json.Encoder()
 _SILENT = logging.Logger("websockets", logging.CRITICAL + 1)
-"""At its most talkative the library writes down headers and messages, tokens and all."""
+"""Silences a library that, at its most verbose, logs headers and messages with tokens."""
 
 
 class SocketSettings(NamedTuple):
-    """Where sockets lead, and how they are kept."""
+    """The addresses of sockets, and how they are kept open."""
 
     address: HttpAddress
     tls: ssl.SSLContext | None

@@ -1,4 +1,4 @@
-"""What a caller surely knows of its call, and so what it may say when it gets no answer."""
+"""What a caller can be certain of about its call, and so what it may report when it gets no answer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class CallCertainty:
     """Whether something with an effect may be begun by a worker of which nothing was heard."""
     state: State = "idle"
     taken: NatsAccepted | None = None
-    """Who has it, and how they treat it."""
+    """The worker that has the call, and how it treats it."""
     seq: int = 0
     """The last chunk that was given out."""
 
@@ -47,7 +47,7 @@ class CallCertainty:
         self.effect_possible |= self.at_once() if self.state == "asked" else self.effects
 
     def truly(self, error: BusError) -> BusError:
-        """How this attempt ended, as an end of the call: an earlier one may have taken effect."""
+        """The end of this attempt as an end of the call: an earlier attempt may have taken effect."""
         return BusError.from_dict({**error.to_dict(), "outcome": "in_doubt"}) if self.effect_possible else error
 
     def partition(self, why: str) -> BusError:

@@ -55,17 +55,17 @@ from handrail.node.nats.nats_call import NatsCall
 from handrail.node.nats.worker_choice import WorkerChoice
 
 _SLACK = 0.25
-"""Seconds after the deadline in which a worker's own word on it may still arrive."""
+"""Seconds after the deadline in which a worker's own answer may still arrive."""
 _ATTEMPTS = 8
 _REPAIRS = 5
-"""So often is a worker asked for lost frames before the call is given up."""
+"""The number of times a worker is asked for lost frames before the call is given up."""
 
 _From = NatsAccepted | NatsBusy | NatsUnknownCall | NatsChunk | NatsResult | NatsFailure
 """What says which worker it is from."""
 
 
 class CallerGaveUp:
-    """In the place of a message: our caller wants it to end."""
+    """Stands in place of a message: our caller wants the call to end."""
 
 
 class CallExchange:

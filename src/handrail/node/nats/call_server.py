@@ -45,7 +45,7 @@ SHORT = 2_048
 
 
 class AskAnotherWorker(Exception):
-    """Not here, and not begun: another worker may be asked."""
+    """The call was not begun here, so another worker may be asked."""
 
     def __init__(self, error: BusError) -> None:
         super().__init__(error.code)
@@ -60,7 +60,7 @@ class CallAuthenticator(Protocol):
     """`Authenticator`, or whatever else knows callers by how they sign."""
 
     def authenticate(self, fields: Mapping[str, str], body: bytes) -> Caller:
-        """Who sent this; the fields are those of an envelope, and may be empty.
+        """Returns the sender; the fields are those of an envelope, and may be empty.
 
         Raises:
             BusError: It is signed, and wrongly (`invalid_signature`).
@@ -190,7 +190,7 @@ class NatsCallServer:
         raise BusError("internal_error", "the stream ended without an end")
 
     async def _word(self, call: ServedCall) -> dict[str, Any] | None:
-        """Wait for the caller's word to begin; what it brought along."""
+        """Wait for the caller's permission to begin; what it brought along."""
         call.waiting, call.go = True, self._loop.create_future()
         await self._accept(call)
         try:
@@ -255,7 +255,7 @@ def _same(what: bytes) -> bytes:
 
 
 def signed_fields(request: NatsRequest) -> dict[str, str]:
-    """The envelope of a call as it is signed. The attempt is part of it, so that each is signed anew."""
+    """The envelope of a call as it is signed. The attempt is part of it, so each has a signature of its own."""
     return {
         "capability": request.capability,
         "version": request.version,

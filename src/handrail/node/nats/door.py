@@ -2,7 +2,7 @@
 
 It finds out who calls, and until when they wait; what they may and what happens is the bus's business. What it adds is
 an honest end of every call: signs of life on the way, answers that are kept for a caller that lost its connection,
-and for what must not run twice a start only on the caller's word.
+and for what must not run twice a start only once the caller confirms.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class NatsDoor(ClosedOnExit):
     # ── what arrives ─────────────────────────────────────────────────────────────────────
 
     def _arrived(self, message: Msg) -> None:
-        """Only reads and hands on: what takes time is done elsewhere, or every other call would wait."""
+        """Reads and hands on only: anything slow is done elsewhere, since every other call would wait."""
         payload = self._assembler.feed(message.data)
         if payload is None:
             return

@@ -48,11 +48,11 @@ _NOBODY = "503"
 
 
 class NoListener:
-    """In the place of a message: nobody listens on the subject that was asked."""
+    """Stands in place of a message: nobody listens on the subject that was asked."""
 
 
 class Reconnected:
-    """In the place of a message: what was under way when the connection broke may be lost."""
+    """Stands in place of a message: what was under way when the connection broke may be lost."""
 
 
 NOBODY, RECONNECTED = NoListener(), Reconnected()
@@ -278,7 +278,7 @@ class NatsLink(ClosedOnExit):
         self._receivers.pop(token, None)
 
     async def ask(self, subject: str, message: CallerMessage, seconds: float) -> WorkerMessage | NoListener | None:
-        """One question with one answer; None is that none came in time."""
+        """Asks one question that has one answer; None if none came in time."""
         token = secrets.token_hex(12)
         box: Mailbox[Arrived] = Mailbox()
         reply = self.expect(token, box.put)

@@ -38,22 +38,22 @@ class NatsRequest(_Message, frozen=True, tag="request"):
     call_id: str
     capability: str
     version: str
-    """At least this minor of this major."""
+    """The version: at least this minor of this major."""
     v: int = PROTOCOL
     body: dict[str, Any] | None = None
-    """None where it is too large for one message: it comes with `go`."""
+    """The body; None if it is too large for one message: then it comes with `go`."""
     sender: str = field(default="", name="from")
     community: str = ""
     timestamp: str = ""
     signature: str = ""
     token: str = ""
     timeout_ms: int | None = None
-    """How long the caller still waits; no clock is compared with another."""
+    """The time that the caller still waits; no clock is compared with another."""
     depth: int = 0
     within: tuple[tuple[str, ...], ...] = ()
     traceparent: str = ""
     window: int = 64
-    """How many chunks may be under way at once."""
+    """The most chunks that may be under way at once."""
     stream: bool = False
     interactive: bool = False
     session_id: str | None = None
@@ -106,21 +106,21 @@ CallerMessage = NatsRequest | NatsGo | NatsCredit | NatsCancel | NatsStatus | Na
 
 
 class NatsAccepted(_Message, frozen=True, tag="accepted"):
-    """It is here. Left out where the answer is there at once."""
+    """The worker has the call. It is left out if the answer is there at once."""
 
     worker: str
     lease_ms: int
-    """Nothing heard for so long: the worker is lost."""
+    """The silence after which the worker counts as lost."""
     retriable: bool = True
     side_effects: bool = False
     waits: bool = False
-    """It does not begin before `go`; without one, within the lease, it never does."""
+    """The call does not begin before `go`; without one, within the lease, it never does."""
     seq: int = 0
     """The last chunk that was sent: one that was lost on the way shows."""
 
 
 class NatsHeartbeat(NatsAccepted, frozen=True, tag="heartbeat"):
-    """It is still here. It says the same, for the first word may have been lost."""
+    """The worker still has the call. It repeats what `NatsAccepted` said, which may have been lost."""
 
 
 class NatsChunk(_Message, frozen=True, tag="chunk"):
@@ -145,7 +145,7 @@ class NatsFailure(_Message, frozen=True, tag="error"):
 
 
 class NatsBusy(_Message, frozen=True, tag="busy"):
-    """Not here, and surely not begun: ask another."""
+    """The call is surely not begun here: another worker may be asked."""
 
     worker: str
     error: dict[str, Any] = field(default_factory=dict)
@@ -214,7 +214,7 @@ def _decoded(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
 
 
 class NatsSubjects(Struct, frozen=True):
-    """Where the messages of one community go. Names of capabilities begin with a letter: `_node` is none."""
+    """The subjects of one community's messages. Names of capabilities begin with a letter: `_node` is none."""
 
     community: str
 

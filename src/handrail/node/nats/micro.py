@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class CapabilityCounts(msgspec.Struct):
-    """Of one capability, since the worker began."""
+    """The counts of one capability since the worker began."""
 
     requests: int = 0
     errors: int = 0

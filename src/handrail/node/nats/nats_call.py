@@ -1,4 +1,4 @@
-"""A call as its caller made it: the same for every attempt, each of which is signed anew."""
+"""A call as its caller made it: the same for every attempt, each of which has a signature of its own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class NatsCall(Struct, frozen=True, kw_only=True):
     version: Version
     body: dict[str, Any]
     terms: CallTerms
-    """As they leave this process, so with a `call_id`."""
+    """The terms as they leave this process, so with a `call_id`."""
     signing: CallSigner | None
     window: int
     stream: bool
@@ -29,7 +29,7 @@ class NatsCall(Struct, frozen=True, kw_only=True):
         return self.terms.call_id or ""
 
     def request(self, ref: str, community: str) -> NatsRequest:
-        """One attempt."""
+        """The request of one attempt."""
         version, terms = version_text(self.version), self.terms
         signed: dict[str, str] = {}
         if self.signing is not None:

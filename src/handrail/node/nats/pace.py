@@ -1,4 +1,4 @@
-"""How soon a loss is noticed, and how long is waited for what is lost."""
+"""The times of the NATS bus: how soon a loss is noticed, and how long to wait for what is lost."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from msgspec import Struct
 
 
 class NatsPace(Struct, frozen=True, kw_only=True):
-    """How soon things are noticed. Both ends may have their own: a worker says with a call what its lease is."""
+    """The times after which things are noticed. Both ends may have their own: a worker sends its lease with a call."""
 
     heartbeat: float = 1.0
     """Seconds between two signs of life of a call under way."""
     missed: int = 3
-    """So many of them, and the other end is lost."""
+    """The number of missed heartbeats after which the other end is lost."""
     grace: float = 5.0
     """Seconds for which a caller goes on asking after a call that may have taken effect, and for which a worker goes
     on working for a caller that is not there."""

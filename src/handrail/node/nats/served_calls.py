@@ -27,7 +27,7 @@ from handrail.node.nats.messages import (
 )
 
 CallKey = tuple[str, str]
-"""Whose call it is, and its id."""
+"""The owner of a call, and its id."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -47,7 +47,7 @@ class ServedCall:
     """What was asked: the request itself where it is short, else a hash of the call."""
     task: asyncio.Task[None] | None = None
     go: asyncio.Future[NatsGo] | None = None
-    """Where our caller's word is waited for."""
+    """The call waits for its caller's confirmation."""
     stream: CallStream | None = None
     told: bool = False
     """Whether the caller knows that it is here."""
@@ -63,7 +63,7 @@ class ServedCall:
     """Bytes that are kept to be sent again."""
     gone_since: float | None = None
     gone: set[str] = field(default_factory=set)
-    """Of whom the server said so since the last heartbeat, by their refs."""
+    """The refs of those that no longer listen, as the server reported since the last heartbeat."""
     _window: int = field(init=False)
     _used: int = 0
     _bounded: bool = True
@@ -182,7 +182,7 @@ class ServedCall:
         self.replies.append(reply)
 
     def ended(self, now: float) -> None:
-        """Only what may be asked for later is kept."""
+        """Notes the end of a call. Only what may be asked for later is kept."""
         self.settled_at = now
         self.task = self.stream = self.go = self._credit = None
 
@@ -244,7 +244,7 @@ class ServedCallTable:
         self.unname(call)
 
     def unname(self, call: ServedCall) -> None:
-        """Whoever asks by its id asks for a new one."""
+        """Drops the id of a call: whoever asks by it asks for a new call."""
         if call.key is not None and self._by_key.get(call.key) is call:
             del self._by_key[call.key]
 

@@ -48,7 +48,7 @@ class WorkerChoice:
         return self.subjects.worker(worker)
 
     async def subject(self) -> str:
-        """Where to ask now.
+        """The subject to ask now.
 
         Raises:
             BusError: There is nobody left.
@@ -78,7 +78,7 @@ class WorkerChoice:
         self.last = why or self.last
 
     async def nobody(self) -> None:
-        """Nobody listened. Either there is nobody, or we did not know.
+        """Notes that nobody listened: either there is nobody, or what we knew was wrong.
 
         Raises:
             BusError: There is nobody (`not_found`, `schema_mismatch` with what there is, or `partition`).

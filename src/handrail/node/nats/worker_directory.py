@@ -54,7 +54,7 @@ class KnownWorker(Struct, frozen=True, kw_only=True):
     revision: str
     seen: float
     offers: dict[str, tuple[Version, ...]]
-    """By name."""
+    """The offers by name."""
     facts: dict[tuple[str, Version], dict[str, str]]
 
     def best(self, name: str, wanted: Version) -> Version | None:
@@ -77,7 +77,7 @@ class WorkerDirectory:
         return self._clock()
 
     def workers(self) -> list[KnownWorker]:
-        """Those that were heard of lately."""
+        """The workers that were heard of lately."""
         since = self._clock() - self._link.pace.ttl
         return [each for each in self._known.values() if each.seen >= since]
 
@@ -89,7 +89,7 @@ class WorkerDirectory:
         self._at_once[name, wanted[0]] = at_once or self._at_once.get((name, wanted[0]), False)
 
     def begins_at_once(self, name: str, wanted: Version) -> bool:
-        """Whether a worker begins something with an effect without a word from us; what is not known is possible."""
+        """Whether a worker begins something with an effect before we confirm; what is not known is possible."""
         return self._at_once.get((name, wanted[0]), True)
 
     async def look(self, *, at_least: float | None = None) -> list[KnownWorker]:

@@ -1,4 +1,4 @@
-"""Who is let in while the node is full, or ends; and who may send more than a little.
+"""Admission of requests while the node is full or ends, and of large ones.
 
 Everybody may send `SMALL` bytes, in which a token or a signature may stand. What is larger costs memory to hold and
 time to parse, so the node reads it only from callers that it has identified before: by the headers of a request, or by
@@ -136,7 +136,7 @@ async def _identify(server: NodeServer, caller: Caller, token: Secret | None) ->
 
 
 def _claimed(server: NodeServer, headers: Headers) -> tuple[Caller, Secret | None]:
-    """Who a request says that it is from, and its token; nothing of it is checked."""
+    """The sender that a request names, and its token; nothing of it is checked."""
     token = token_of(headers)
     sender = single_header(headers, f"{PREFIX}From")
     if sender and single_header(headers, f"{PREFIX}Signature") and server.check is not None:

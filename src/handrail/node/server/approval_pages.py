@@ -17,8 +17,8 @@ from starlette.routing import Route
 from handrail.core.display import exact_json, printable
 from handrail.core.errors import HandrailError, UsageError
 from handrail.core.ports import Clock, SystemClock
-from handrail.journal.answering import answer
 from handrail.journal.approval_links import PATH, ApprovalLink, ApprovalLinks
+from handrail.journal.person_answers import answer
 from handrail.journal.places import JournalPlace
 from handrail.journal.waiting_questions import WaitingQuestion, find_waiting
 

@@ -1,4 +1,4 @@
-"""Who is at the door: whoever signed the call, and the token they brought. What they may is for the bus to say."""
+"""Authenticates a request: the signer of the call, and the token. The bus decides what they may do."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from handrail.node.server.node import NodeServer
 
 HERE = Caller(principal=Principal("loopback"), trust="trusted")
-"""Whoever can reach a node that asks nobody for a token."""
+"""The caller of a node that asks nobody for a token."""
 TOKEN = f"{PREFIX}Token"
 _BEGIN = "hntoken://"
 _LONGEST = 8_192
@@ -28,7 +28,7 @@ _LONGEST = 8_192
 def caller_of(
     server: NodeServer, headers: Headers, envelope: CallEnvelope | None = None, signed: bytes = b""
 ) -> tuple[Caller, Secret | None]:
-    """Who asks, and with what token. `signed` are the bytes of the body that a signature is of.
+    """The caller and its token. `signed` are the bytes of the body that a signature is of.
 
     Raises:
         BusError: The signature is wrong, or nothing says who it is and this node wants to know.

@@ -44,7 +44,7 @@ _HEADERS = [
     *PLAIN,
 ]
 REQUEST_ID = b"x-hearthnet-request-id"
-"""By which who was cut off finds its call again."""
+"""The header by which a client that was cut off finds its call again."""
 _ALIVE = b": still there\n\n"
 
 

@@ -41,7 +41,7 @@ class CallEnvelope(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     request_id: Id = ""
     """The same for every attempt at one call."""
     attempt: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
-    """How often it was put, counting this time: whoever does not know what became of the others says so."""
+    """The number of this attempt: a client sends it if it does not know what became of the others."""
     sender: Text = msgspec.field(name="from", default="")
     community: Text = ""
     timestamp: Text = ""

@@ -53,7 +53,7 @@ async def ready(server: NodeServer, request: Request) -> Response:
 
 
 async def manifest(server: NodeServer, request: Request) -> Response:
-    """Who this is, to everybody; what it offers, to those who may look."""
+    """Describes this node to everybody; and what it offers, to those who may see it."""
     said: dict[str, Any] = msgspec.to_builtins(server.node)
     if await _may_look(server, request):
         said["capabilities"] = [_listed(offer) for offer in await server.bus.discover() if offer.local]
@@ -78,7 +78,7 @@ async def metrics(server: NodeServer, caller: Caller, request: Request) -> Respo
 
 
 async def numbers(server: NodeServer, request: Request) -> Response:
-    """For Prometheus, to whoever may ask here."""
+    """Gives metrics for Prometheus to whoever may read them here."""
     text = server.metrics() if server.metrics is not None else server.counted.text()
     response = Response(text, media_type="text/plain; version=0.0.4")
     response.raw_headers.extend(PLAIN)
@@ -148,7 +148,7 @@ async def answer_info_request(server: NodeServer, path: str, request: Request) -
 
 
 async def identify_viewer(server: NodeServer, request: Request) -> Caller:
-    """Who looks.
+    """Identifies who reads.
 
     Raises:
         BusError: Nothing says who it is, or what says so is wrong.

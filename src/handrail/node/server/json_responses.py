@@ -58,7 +58,7 @@ def bus_error_of(status: int, why: str) -> BusError:
 
 
 async def send_error(send: Send, status: int, why: str, *headers: tuple[bytes, bytes]) -> None:
-    """As `error_response`, for what stands before the routes."""
+    """Sends an error, like `error_response`, for what stands before the routes."""
     body = error_body_of(bus_error_of(status, why))
     length = (b"content-length", str(len(body)).encode())
     start = [(b"content-type", b"application/json"), length, *PLAIN, *headers]

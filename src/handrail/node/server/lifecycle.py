@@ -22,7 +22,7 @@ class EndableWork(Protocol):
 
 
 class NodeLifecycle:
-    """One for each node that is served; everything that runs in it is entered here."""
+    """The life of one served node; everything that runs in it is entered here."""
 
     def __init__(self) -> None:
         self.phase: Phase = "starting"

@@ -30,7 +30,7 @@ class SignatureCheck(Protocol):
     """Says who signed. `handrail.node.tokens.signatures.Authenticator` is one."""
 
     def authenticate(self, fields: Mapping[str, str], body: bytes) -> Caller:
-        """Who signed a call with these fields and this body.
+        """Returns the signer of a call with these fields and this body.
 
         Raises:
             BusError: It is signed wrongly, too old, or was seen before (`invalid_signature`).
@@ -61,11 +61,11 @@ class SocketLimits(Struct, frozen=True, kw_only=True):
     """What a WebSocket is held to."""
 
     first_seconds: float = 10.0
-    """For a socket to say what it calls."""
+    """The time for a socket to say what it calls."""
     window: int = 16
     """Frames that may be sent before one is acknowledged."""
     ack_seconds: float = 5.0
-    """For a client to acknowledge when the window is full."""
+    """The time for a client to acknowledge when the window is full."""
     idle_seconds: float = 120.0
     """After which a socket on which nothing happens is closed."""
     ping_seconds: float = 30.0
@@ -79,20 +79,20 @@ class ServerLimits(Struct, frozen=True, kw_only=True):
     reading: int = 128 * 1024 * 1024
     """Bytes of all large requests and messages that are being read, whoever sends them."""
     head_seconds: float = 10.0
-    """For a connection to say what it wants."""
+    """The time for a connection to send the head of a request."""
     body_seconds: float = 30.0
-    """For the rest of its request to arrive."""
+    """The time for the rest of a request to arrive."""
     write_seconds: float = 30.0
-    """For a client to take what it is sent; one that reads nothing for longer is gone."""
+    """The time for a client to take what it is sent; one that reads nothing for longer is gone."""
     connections: int = 1_024
     keep_alive: float = 15.0
     """Seconds of silence after which a stream says that it is still there."""
     linger: float = 0.75
     """Seconds for which a call goes on when nobody listens any more; in them a client may come back. 0 is none."""
     kept_seconds: float = 10.0
-    """For which a stream that has ended can be read again."""
+    """The time for which a stream that has ended can be read again."""
     frames: int = 1_024
-    """Of a stream that can be read again, the last ones."""
+    """The number of last frames of a stream that can be read again."""
     grace: float = 5.0
     """Seconds for calls to end by themselves when the node does."""
     timeout: float = 3_600.0
@@ -107,7 +107,7 @@ class NodeServer:
     bus: CapabilityBus
     node: NodeFacts = field(default_factory=NodeFacts)
     check: SignatureCheck | None = None
-    """None takes no signatures: who brings one is refused."""
+    """Checks signatures; None accepts none: a signed call is refused."""
     identify: Identify | None = None
     """None knows no tokens beside what the bus admits, so that nobody but `trusted` callers may look, and large bodies
     are read only where no token is required."""

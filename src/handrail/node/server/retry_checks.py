@@ -1,6 +1,6 @@
-"""Calls that are put a second time: answered by who had them, and never begun where nobody knows whether they were.
+"""Retries of calls: they are answered by whoever had them, and never begun if nobody knows whether they ran.
 
-A client that lost its connection asks again with the same id. A node that was started anew in between has
+A client that lost its connection asks again with the same id. A node that was started again in between has
 forgotten the first time; what must not be done twice it does not do, and says that nobody knows. Where replicas share
 one record, it says what became of the call, whichever of them had it: then it is asked.
 """
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from handrail.node.server.envelope import CallEnvelope
 
 SECONDS = 300.0
-"""Less than the bus remembers answers: what is met here is answered from there."""
+"""The time that retries are recognised: less than the bus remembers answers, so that it can answer them."""
 MOST = 5_000
 
 
 class RecentCallIds:
-    """Which calls this process was asked for, of late."""
+    """The calls that this process was asked for recently."""
 
     def __init__(self, clock: Clock = SystemClock(), *, shared_record: bool = False) -> None:
         """`shared_record` is whether whoever else may have been asked records where this process does."""
@@ -62,5 +62,5 @@ def unknown_call_error(outcome: Outcome = "in_doubt") -> BusError:
 
 
 def absent_capability_error(name: str) -> BusError:
-    """It is not offered here, or not any more; what another process did with it is not known."""
+    """The capability is not offered here, or not any more; what another process did with the call is not known."""
     return BusError("not_found", f"nobody here offers {name[:100]!r}, which was called before", outcome="in_doubt")

@@ -46,7 +46,7 @@ async def serve(
     they are cancelled; each of them is answered.
 
     Raises:
-        UsageError: It would be open to others without a token, or the port cannot be had.
+        UsageError: It would be open to others without a token, or the port is not available.
         MissingExtra: The libraries of the server are not installed.
     """
     if not server.token_required:

@@ -57,7 +57,7 @@ class SocketToolAnswer(_SocketMessage, frozen=True, kw_only=True, tag="tool_resu
     tool_call_id: Annotated[str, Meta(max_length=512)]
     body: Any
     is_error: bool | None = None
-    """Where it is not said, a body with an `error` is one."""
+    """Whether the result is an error. If it is not said, a body with an `error` is one."""
 
     @property
     def failed(self) -> bool:

@@ -1,4 +1,4 @@
-"""Streams that outlive their connection for a moment: who was cut off reads on where it was.
+"""Streams that outlive their connection for a moment: a client that was cut off reads on from where it was.
 
 A `ReplayableStream` reads the bus, keeps the last frames as they go over the wire, and has any number of readers.
 When the last of them leaves, the call is cancelled unless one comes back in time. It goes as far ahead as
@@ -28,19 +28,19 @@ from handrail.node.server.lifecycle import NodeLifecycle
 AHEAD = 64
 """Frames that are read from the bus before anybody has taken them."""
 AHEAD_BYTES = 1024 * 1024
-"""Of these, after which no more are read."""
+"""The bytes of unread frames after which no more are read."""
 MAX_BYTES = 8 * 1024 * 1024
-"""Of the frames that are kept of one stream."""
+"""The most bytes of frames that are kept of one stream."""
 ENDED = 256
 """Streams that have ended and can still be read."""
 ENDED_BYTES = 64 * 1024 * 1024
-"""Of the frames of all of these."""
+"""The most bytes of frames of all ended streams."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 class CallKey(NamedTuple):
-    """Whose call it is: nobody else finds it, whatever id they say."""
+    """The owner of a call: nobody else finds it, whatever id they send."""
 
     holder: str
     call_id: str

@@ -1,5 +1,4 @@
-"""Calls that are answered in one piece: a request that comes twice waits for the same call, and one that
-nobody waits for any more is cancelled."""
+"""Calls with one answer: a repeated request waits for the same call, and a call that nobody waits for is cancelled."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def _started(server: NodeServer, envelope: CallEnvelope, caller: Caller, token: 
 async def _identified(
     websocket: WebSocket, server: NodeServer, envelope: CallEnvelope | None
 ) -> tuple[Caller, Secret | None]:
-    """Who calls. Once the node knows them, the messages that follow may be large; what they may is said by the bus."""
+    """Identifies the caller. Then the messages that follow may be large; the bus decides what the caller may do."""
     if envelope is None:
         caller, token = caller_of(server, websocket.headers)
     else:
@@ -134,7 +134,7 @@ async def _identified(
 
 
 def _envelope(said: dict[str, Any], signature: str) -> CallEnvelope:
-    """On a socket a client answers calls unless it says that it does not."""
+    """The first message. On a socket a client answers calls unless it says that it does not."""
     return envelope_from_object({"interactive": True, **said, **({"signature": signature} if signature else {})})
 
 
@@ -150,7 +150,7 @@ class SocketClientGone(Exception):
 
 
 class SocketIdleTooLong(Exception):
-    """For a long time nobody said anything."""
+    """The socket was silent for too long."""
 
 
 class SocketAcksMissing(Exception):
@@ -214,7 +214,7 @@ class SocketSession:
         """After `cancel` the end is all that matters, and nobody waits for acks."""
 
     async def run(self) -> None:
-        """Until the last frame is sent or the client is gone. Nothing of it is left then."""
+        """Runs until the last frame is sent or the client is gone. Nothing of the call is left then."""
         tasks = (asyncio.create_task(self._write()), asyncio.create_task(self._listen()))
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -262,7 +262,7 @@ class SocketSession:
                     return
 
     async def _room(self) -> int:
-        """How many frames may be sent, as soon as there is one.
+        """Waits until frames may be sent; returns how many.
 
         Raises:
             SocketAcksMissing: The client does not acknowledge what it has.

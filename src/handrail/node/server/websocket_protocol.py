@@ -1,4 +1,4 @@
-"""Sockets that keep to themselves what is said on them, and take no more than there is room for.
+"""WebSockets that log nothing of what is sent on them, and buffer no more than there is room for.
 
 uvicorn's write headers and messages into the log, if asked; and each of them takes a message of any form, from anybody.
 """
@@ -16,7 +16,7 @@ from handrail.http.uvicorn_server import SlowReaderProtocol
 from handrail.node.server.admission import IDENTIFIED
 
 PARTS = 1_024
-"""That a message may come in; each costs more than the bytes that it holds."""
+"""The most parts of a message; each costs more than the bytes that it holds."""
 PROTOCOL, STRANGER, TOO_LARGE, LATER = 1002, 1008, 1009, 1013
 LINGER = 0.5
 """Seconds in which what a refused client still sends is read and dropped: who is cut off at once often does not see
@@ -27,7 +27,7 @@ class BoundedSocketProtocol(SlowReaderProtocol, WebSocketsSansIOProtocol):
     """A token is in a header or in the first message, and neither is for a log."""
 
     room: RequestMemory
-    """For the messages of all sockets that are being read."""
+    """The room for the messages of all sockets that are being read."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)

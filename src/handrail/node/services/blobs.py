@@ -95,7 +95,7 @@ def cid_of(data: bytes) -> str:
 
 
 def file_of(folder: Path, cid: str) -> Path:
-    """Where the bytes of a blob are in a folder of blobs."""
+    """The file with the bytes of a blob in a folder of blobs."""
     digest = cid.removeprefix("blake3:")
     return folder / digest[:2] / digest
 
@@ -104,7 +104,7 @@ class HeldBlob(NamedTuple):
     cid: str
     owner: str
     at: int
-    """When the owner put it last, in milliseconds since 1970."""
+    """The time at which the owner put it last, in milliseconds since 1970."""
     size: int
 
 
@@ -260,7 +260,7 @@ class _BlobRows:
         return bytes(row[0])
 
     def remove(self, cid: str) -> None:
-        """Nothing: they went with the row of the blob."""
+        """Does nothing: the bytes went with the row of the blob."""
 
 
 _MEDIA_TYPE = {"type": "string", "pattern": "^[a-z0-9.+-]+/[a-zA-Z0-9.+-]+$", "maxLength": 100}

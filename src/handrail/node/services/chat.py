@@ -183,14 +183,14 @@ class ChatService:
             return "queued"
         self._under_way.add(event.id)
         try:
-            state = await self._told(event) or await self._forwarded(event, request)
+            state = await self._tell_listeners(event) or await self._forwarded(event, request)
             if state is not None:
                 await run_to_completion(self._log.settle(event.id, state))  # else it would be handed on again
             return state or "queued"
         finally:
             self._under_way.discard(event.id)
 
-    async def _told(self, event: LoggedEvent) -> Delivered | None:
+    async def _tell_listeners(self, event: LoggedEvent) -> Delivered | None:
         told: Delivered | None = None
         for listener in list(self._listeners.get(event.recipient or "", ())):
             try:

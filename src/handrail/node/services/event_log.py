@@ -27,7 +27,8 @@ _KEPT_AFTER = 7 * 86_400_000
 """An event that ended is still known that long, so that its client id is not taken for a new one."""
 
 _FURTHEST = 2**32
-"""How far the clock of another node may be ahead of ours: who could set ours anywhere could bring it to its end."""
+"""How far the clock of another node may be ahead of ours. Without a limit, any node could bring our clock to its
+end."""
 
 TABLES = StoreTables(
     "events",
@@ -79,7 +80,7 @@ class LoggedEvent(NamedTuple):
     recipient: str | None
     state: str
     changed: int | None
-    """When it got its state."""
+    """The time at which it got its state."""
 
 
 class EventDraft(NamedTuple):

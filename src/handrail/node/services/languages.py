@@ -45,7 +45,7 @@ _SMALL = {
 }
 _WORD = re.compile(r"[^\W\d_]+")
 _FIRST = 5000
-"""So many characters tell."""
+"""The number of characters that are looked at."""
 
 
 def _owners() -> dict[str, tuple[str, ...]]:

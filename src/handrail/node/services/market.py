@@ -113,10 +113,10 @@ class MarketService:
         )
         cut = more and since is not None
         highest = posts[-1].lamport if cut else max(latest, since or 0)
-        return {"output": {"posts": [_shown(post) for post in posts], "max_lamport": highest}}
+        return {"output": {"posts": [_post_as_json(post) for post in posts], "max_lamport": highest}}
 
 
-def _shown(post: LoggedEvent) -> dict[str, Any]:
+def _post_as_json(post: LoggedEvent) -> dict[str, Any]:
     return {
         "event_id": post.id,
         "lamport": post.lamport,

@@ -48,10 +48,10 @@ class PeersService:
             offered.setdefault(offer.node_id, set()).add(offer.descriptor.full_name)
             local |= {offer.node_id} if offer.local else set()
         nodes = sorted({*offered, *self._names} - local) + sorted(local & {*offered, *self._names})
-        peers = [self._shown(node, offered.get(node, set()), node in local) for node in nodes]
+        peers = [self._peer_as_json(node, offered.get(node, set()), node in local) for node in nodes]
         return {"output": {"peers": [peer for peer in peers if wanted is None or _offers(peer, wanted)]}}
 
-    def _shown(self, node: str, capabilities: set[str], local: bool) -> dict[str, Any]:
+    def _peer_as_json(self, node: str, capabilities: set[str], local: bool) -> dict[str, Any]:
         name = {"name": self._names[node]} if node in self._names else {}
         return {
             "node_id": node,

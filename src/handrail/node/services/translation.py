@@ -25,7 +25,7 @@ class Translation(NamedTuple):
     source: str
     """The language it was translated from; `auto` if only the backend knows."""
     confidence: float | None = None
-    """Of 0 to 1; None where nobody knows."""
+    """A number from 0 to 1; None if it is not known."""
 
 
 class TranslationBackend(Protocol):

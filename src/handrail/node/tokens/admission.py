@@ -62,7 +62,7 @@ class TokenAdmission:
     async def admit(
         self, caller: Caller, token: Secret | None, descriptor: CapabilityDescriptor, body: Mapping[str, Any]
     ) -> Caller:
-        """As `Admission.admit`. A call that is admitted counts against the limits of its token.
+        """Admits a call, as `Admission.admit` describes. An admitted call counts against the limits of its token.
 
         Raises:
             BusError: It may not: `token_…`, `unauthorized`, `rate_limited`, `invalid_signature`, …
@@ -150,7 +150,7 @@ class TokenAdmission:
             raise _refused("unauthorized", "the token is for another community; ask for one that is for this one")
 
     def _issuer_trust(self, token: CapabilityToken) -> Trust:
-        """How far the word of its issuer goes here."""
+        """How far the issuer is trusted here."""
         issuer = token.issuer
         if self._store.any_revoked([issuer]):
             raise _refused("revoked", "the issuer of the token was shut out of the community; ask another for a token")

@@ -32,6 +32,6 @@ class MinuteRates:
         return max(waits)
 
     def note(self, limits: Mapping[str, int]) -> None:
-        """One more call, now."""
+        """Counts one more call, now."""
         for id in limits:
             self._calls.setdefault(id, deque()).append(self._clock.monotonic())

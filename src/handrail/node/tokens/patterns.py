@@ -49,7 +49,7 @@ def shared_patterns(some: Sequence[str], others: Sequence[str]) -> tuple[str, ..
 
 
 def _fits(name: str, text: str) -> bool:
-    """One walk through the name, however many stars there are."""
+    """Matches in one walk through the name, however many stars there are."""
     first, *rest = text.split("*")
     if not rest:
         return name == text

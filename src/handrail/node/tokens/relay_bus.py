@@ -1,4 +1,4 @@
-"""Other nodes as a node lets its callers use them: it calls there in its own hand, and keeps their tokens to itself.
+"""Lets a node's callers use other nodes: the node calls there in its own name, and keeps its callers' tokens to itself.
 
 A token that names nobody is money. So the token of a caller never leaves the node that it was shown to. In its place
 goes one for this node alone, with the same rights, whose calls this node signs: whoever receives it can do nothing

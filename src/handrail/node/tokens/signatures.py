@@ -21,7 +21,7 @@ from handrail.node.bus.request import NOBODY, Caller
 from handrail.node.tokens.identity import Identity, verify
 
 FIELDS = ("capability", "version", "request_id", "from", "community", "timestamp")
-"""Of the envelope. `signature` stands beside them."""
+"""The fields of the envelope that are signed. `signature` stands beside them."""
 TO = "to"
 """The field that names the node which is called, where the caller knows it: no other node takes that signature. On NATS
 a call goes to whoever takes it, and has none."""
@@ -35,7 +35,7 @@ HEADERS = {
     "to": "X-HearthNet-To",
     "signature": "X-HearthNet-Signature",
 }
-"""How each field is called where the envelope is made of headers."""
+"""The header of each field, where the envelope is made of headers."""
 WINDOW = 300
 """Seconds that a clock may be off, in either direction."""
 _LONGEST = 256
@@ -53,7 +53,7 @@ def sign_call(
     to: str = "",
     clock: Clock = SystemClock(),
 ) -> dict[str, str]:
-    """The fields of the envelope of a call, `signature` among them. Each attempt is signed anew. `to` is the id of the
+    """The fields of the envelope of a call, `signature` among them. Each attempt needs its own. `to` is the id of the
     node that is called."""
     fields = {
         "capability": capability,

@@ -36,7 +36,7 @@ ANYBODY = "*"
 """The subject of a token that is good for whoever has it."""
 Via = Literal["federation", "onboarding", "manual", "relay", "delegation"]
 Lent = Literal["member", "trusted"]
-"""How far its holder is trusted for the sake of the token: as far as the issuer says and is trusted itself."""
+"""How far the holder is trusted because of the token: as far as the issuer says and is trusted itself."""
 
 _HEADER = {"alg": "EdDSA", "typ": "hntoken", "v": 1}
 _CLAIMS = frozenset({"iss", "sub", "aud", "iat", "exp", "nbf", "jti", "scope", "issued_via", "parent", "trust"})
@@ -52,7 +52,7 @@ class CapabilityToken(Struct, frozen=True, kw_only=True):
     issuer: str
     subject: str
     audience: str | None = None
-    """The community that it is for; None is any that takes its issuer's word."""
+    """The community that it is for; None is every one that trusts its issuer."""
     issued_at: int
     expires_at: int
     not_before: int
@@ -75,7 +75,7 @@ class CapabilityToken(Struct, frozen=True, kw_only=True):
 
     @property
     def holder(self) -> str:
-        """Under which id its holder is known.
+        """The id under which the holder is known.
 
         Neither a bearer nor whom a node relays for is that node: what belongs to it by its id is not theirs.
         """

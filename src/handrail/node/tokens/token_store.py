@@ -132,7 +132,7 @@ class TokenStore:
         return self._tables.read_now(work)
 
     def issued(self) -> list[IssuedToken]:
-        """Every token that was issued here and is remembered, oldest first."""
+        """Every remembered token that was issued here, oldest first."""
 
         def work(tables: SqlConnection) -> list[IssuedToken]:
             rows = tables.execute("SELECT claims FROM token ORDER BY id").fetchall()

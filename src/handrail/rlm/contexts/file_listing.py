@@ -23,13 +23,13 @@ _NO_TEXT: dict[Form, str] = {
 @dataclass(frozen=True, slots=True)
 class ContextFileListing:
     texts: dict[str, Stored]
-    """By the names that a cell knows them by."""
+    """The texts by the names that a cell uses."""
     left_out: Counter[str] = field(default_factory=Counter)
     """What a directory has beside them, and how often."""
 
 
 def list_files(paths: Iterable[Path], can_read_pdf: bool, most: int = MOST_FILES) -> ContextFileListing:
-    """All files of these paths. What was named is taken or refused; what a directory has is taken or counted.
+    """All files of these paths. A named file is taken or refused; a file in a directory is taken or counted.
 
     Raises:
         UsageError: A path is not there, or is no text.

@@ -23,11 +23,11 @@ class IndexedText:
     characters: array[int]
     newlines: array[int]
     size: int
-    """Of the whole text, in characters."""
+    """The characters of the whole text."""
     breaks: int
     """Line breaks in the whole text."""
     is_broken: bool
-    """Some bytes are not UTF-8; each stands there as U+FFFD."""
+    """Whether some bytes are not UTF-8; each stands there as U+FFFD."""
 
     def read(self, start: int, length: int) -> str:
         """The characters of `[start, start + length)` that there are."""

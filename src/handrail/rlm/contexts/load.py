@@ -115,7 +115,7 @@ async def _large(variable: str, value: list[Any] | dict[str, Any], data: bytes) 
         return await _text(variable, iter([msgspec.json.format(data, indent=1)]), f"the JSON of {what} items", 0)
     written = await asyncio.to_thread(spill_all, map(encode_utf8, named.values()))
     sizes = [len(text) for text in named.values()]
-    return _held(
+    return _held_files(
         variable, ContextFileListing(dict(zip(named, written, strict=True))), f"{what} texts", sizes, "characters"
     )
 
@@ -132,7 +132,7 @@ async def _files(variable: str, paths: tuple[Path, ...], most: int) -> HeldConte
     folder = describe.quoted(paths[0].resolve().name)
     what = f"the directory {folder}" if len(paths) == 1 else f"what is in {len(paths)} paths"
     sizes = [stored.end - stored.start for stored in found.texts.values()]
-    return _held(variable, found, what, sizes, "bytes")
+    return _held_files(variable, found, what, sizes, "bytes")
 
 
 async def _text(variable: str, pieces: Iterator[bytes], what: str, most: int) -> HeldContext:
@@ -180,7 +180,7 @@ async def _one(variable: str, name: str, stored: Stored, what: str, most: int) -
     )
 
 
-def _held(variable: str, found: ContextFileListing, what: str, sizes: list[int], unit: str) -> HeldContext:
+def _held_files(variable: str, found: ContextFileListing, what: str, sizes: list[int], unit: str) -> HeldContext:
     library = TextLibrary(found.texts)
     files = [{"name": name, "size": size} for name, size in zip(found.texts, sizes, strict=True)]
     return HeldContext(
@@ -208,7 +208,7 @@ class HeldContext(ClosedOnExit):
     prelude: str = ""
     """Python to run in the REPL before the first cell; empty if nothing is held outside."""
     description: str
-    """For the model: what it is, how much, and how to read it."""
+    """The context in words for the model: what it is, how large, and how to read it."""
     digest: str
     """The same when a run is taken up again over the same context."""
     library: TextLibrary | None = None

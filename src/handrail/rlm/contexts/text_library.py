@@ -109,7 +109,7 @@ class TextLibrary:
         """The text of this name. `HostError` if it cannot be read, `ContextFileChanged` if it is another by now."""
         async with self._one:
             if name not in self._texts:
-                stored = await self._plain(name)
+                stored = await self._as_utf8(name)
                 self._texts[name] = await asyncio.to_thread(index_text, stored)
             return self._texts[name]
 
@@ -167,10 +167,10 @@ class TextLibrary:
             return await run_scan(asked, self._for_scan(names), self._seconds)
 
     async def _prepare(self, name: str, among_others: bool) -> None:
-        """One of many that cannot be read is passed over."""
+        """Prepares the texts. One of many that cannot be read is skipped."""
         try:
             async with self._one:
-                await self._plain(name)
+                await self._as_utf8(name)
         except HostError:
             if not among_others:
                 raise
@@ -179,13 +179,13 @@ class TextLibrary:
         return [name for name in self._stored if pattern == "*" or fnmatchcase(name, pattern)]
 
     def _for_scan(self, names: list[str]) -> Iterator[dict[str, Any]]:
-        """Where the searcher finds them."""
+        """The place where the searching process finds a text."""
         for name in names:
             stored = self._converted.get(name, self._stored[name])
             if stored.form == "utf-8":
                 yield {"name": name, **stored.for_scan()}
 
-    async def _plain(self, name: str) -> Stored:
+    async def _as_utf8(self, name: str) -> Stored:
         """The file as UTF-8: itself, or what was made of it."""
         if name not in self._stored:
             raise HostError(f"there is no file {name!r}; `files` lists them all", "FileNotFoundError")

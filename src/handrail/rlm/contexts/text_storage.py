@@ -68,7 +68,7 @@ class ListedFile:
         return f"{self.end} bytes of {self.stamp[3]}"
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: nothing is held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ def spill(pieces: Iterable[bytes]) -> SpilledText:
 
 
 def spill_bytes(stream: BinaryIO, stop: threading.Event) -> SpilledText:
-    """All that comes, as whatever its first bytes say that it is.
+    """Stores all that comes, in the encoding that its first bytes tell.
 
     Raises:
         SpillAbandoned: It was told to stop before the end came.
@@ -166,7 +166,7 @@ def encode_utf8(text: str) -> Iterator[bytes]:
 
 
 class SpillAbandoned(Exception):
-    """Nobody waits for it any more."""
+    """Nobody waits for the text any more."""
 
 
 def _streamed(stream: Any, stop: threading.Event) -> Iterator[bytes]:

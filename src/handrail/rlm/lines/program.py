@@ -31,18 +31,18 @@ def program(search: dict[str, Any], variable: str) -> str:
 
 
 _MODULES = ("terms", "tally", "wording", "find", "answer")
-"""In this order: each uses only those before it."""
+"""The modules in the order in which they depend on each other."""
 
 
 @cache
 def _source() -> str:
     """The modules as one program, without their docstrings and what they import of each other."""
     folder = Path(__file__).with_name("cell")
-    parts = [_alone((folder / f"{name}.py").read_text("utf-8")) for name in _MODULES]
+    parts = [_without_own_imports((folder / f"{name}.py").read_text("utf-8")) for name in _MODULES]
     return "\n\n\n".join(("from __future__ import annotations", *parts))
 
 
-def _alone(source: str) -> str:
+def _without_own_imports(source: str) -> str:
     lines = source.splitlines()
     for node in ast.parse(source).body:
         is_docstring = isinstance(node, ast.Expr) and node.lineno == 1

@@ -31,7 +31,7 @@ class TermLookup(Struct, frozen=True):
 
 class SearchTerm(Struct, frozen=True):
     shown: str
-    """As the question has it."""
+    """The term as the question has it."""
     tiers: tuple[TermLookup, ...]
 
 
@@ -52,12 +52,12 @@ class LineQuestion(Struct, frozen=True, kw_only=True):
     groups: tuple[tuple[SearchTerm, ...], ...] = ()
     """A line must have one term of each group."""
     without: tuple[SearchTerm, ...] = ()
-    """It must have none of these."""
+    """Terms that a line must not have."""
     between: LineSpan | None = None
     names: tuple[str, ...] = ()
     """Terms that may be the name of a file."""
     most: int | None = None
-    """How many lines are wanted, if the question says so."""
+    """The number of lines that are wanted, if the question says it."""
     has_more: bool = False
     """Whether a second question follows, which is not read."""
 
@@ -168,7 +168,8 @@ def _without(text: str, found: re.Match[str]) -> str:
 
 
 def _point(text: str) -> str:
-    """With two digits for the hour, and a space between date and time, so that they compare as text."""
+    """A moment as text, with two digits for the hour and a space between date and time, so that moments compare as
+    text."""
     if re.fullmatch(r"\d:.*", text):
         return f"0{text}"
     return text.replace("T", " ")

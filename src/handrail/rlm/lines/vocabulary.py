@@ -119,7 +119,7 @@ NEXT_QUESTION = re.compile(
     r"|welche\w*|wann|wer|wen|was|wo|wie|warum|zeige?|nenne)\b)",
     re.IGNORECASE,
 )
-"""Where a second question begins."""
+"""The pattern of the beginning of a second question."""
 WHICH = re.compile(r"^(?:in )?(?:which|what|welche[rsnm]?)$", re.IGNORECASE)
 
 CONCEPTS: tuple[tuple[str, ...], ...] = (

@@ -85,7 +85,7 @@ class WordPattern(Struct, frozen=True):
     plain: str
     regex: str
     is_whole: bool
-    """Only where no letter or digit stands beside it."""
+    """Whether it counts only where no letter or digit stands beside it."""
     has_humps: bool
     """A capital after a small letter begins a word too: `TimeoutError` has "timeout" and "error"."""
 

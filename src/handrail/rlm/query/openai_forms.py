@@ -31,7 +31,7 @@ from handrail.tools.definition import ToolDefinition
 
 NEEDS_HANDLER = "tool_handler is required when tools are provided"
 MOST_TOOLS = 1_000
-"""Of one query: each is read, checked and made ready before it is asked."""
+"""The most tools of one query: each is read, checked and prepared before the model is asked."""
 
 
 def check_model(model: Any) -> None:

@@ -15,7 +15,7 @@ class QueryError(NamedTuple):
 
     type: str
     status: int
-    """Of HTTP; 0 where there was none."""
+    """The HTTP status; 0 if there was none."""
     message: str
 
 

@@ -61,9 +61,9 @@ class ModelQuery(Struct, frozen=True, kw_only=True):
     choice: ToolChoice = "auto"
     iterations: int
     run: str = ""
-    """Where it is on record, if it was asked before."""
+    """The run on record, if the query was asked before."""
     context: Context = _NOWHERE
-    """Who asks, and as part of what."""
+    """The caller's context."""
 
 
 @dataclass(slots=True)
@@ -79,7 +79,7 @@ class QueryAsker:
     new_id: NewId
     _executor: Executor | None = None
     _plain: dict[int, tuple[Model, Runner]] = field(default_factory=dict)
-    """For what most queries are: no tools, and nothing else of their own."""
+    """Whether a query is like most: without tools or anything else of its own."""
 
     async def answer(self, query: ModelQuery, model: Model) -> RLMChatCompletion:
         """The completion of a query. Only a record that cannot be kept is raised, as `JournalError`."""

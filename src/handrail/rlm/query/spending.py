@@ -20,7 +20,7 @@ NOTHING = Usage()
 
 
 def _unheard() -> None:
-    """Nobody wants to know."""
+    """Reports to nobody."""
 
 
 class Spending:
@@ -60,12 +60,12 @@ class Spending:
         """Told of each query that is begun, here or below."""
 
     def below(self) -> Spending:
-        """For a run that this one has begun: it counts its own, and is held to what is left here."""
+        """The spending of a run that this one began: it counts its own, and may use what is left here."""
         return Spending(clock=self._clock, above=self)
 
     @property
     def whole(self) -> Spending:
-        """That of the run which nobody began."""
+        """The spending of the outermost run."""
         return self if self._above is None else self._above.whole
 
     def add(self, model: str, usage: Usage | None, calls: int = 1) -> None:
@@ -118,7 +118,7 @@ class Spending:
 
     @contextmanager
     def asking(self, run: str) -> Iterator[None]:
-        """Between `begin` and `end`."""
+        """Counts a query from `begin` to `end`."""
         self.begin(run)
         try:
             yield
@@ -126,7 +126,7 @@ class Spending:
             self.end()
 
     def summary(self) -> UsageSummary:
-        """By model. A copy: it does not go on counting."""
+        """The usage by model. It is a copy, which does not go on counting."""
         copy = UsageSummary()
         copy.add(self._summary)
         return copy

@@ -15,9 +15,9 @@ from handrail.core.redact import MASK, Secret, redact_text
 
 LINE_BYTES = 4 * 2**20
 TEXT_CHARS = 100_000
-"""Of one text, before the line is looked at as a whole."""
+"""The most characters of one text, before the line is looked at as a whole."""
 ITEMS = 10_000
-"""Of one list or object, likewise."""
+"""The most items of one list or object, before the line is looked at as a whole."""
 _LEAST = 16
 _AROUND = 4_096
 """Characters beyond a cut that are looked at for secrets: half of one is still one."""
@@ -113,14 +113,14 @@ class _JsonReducer:
 def cut(text: str, most: int) -> str:
     """A text of about so many characters: its beginning and its end, and how much is missing. Secrets are masked."""
     if len(text) <= most:
-        return redact_text(_whole(text))
+        return redact_text(_encodable(text))
     head, tail = most - most // 2, most // 2
-    first = redact_text(_whole(text[: head + _AROUND]))[:head]
-    last = redact_text(_whole(text[-(tail + _AROUND) :]))[-tail:]
+    first = redact_text(_encodable(text[: head + _AROUND]))[:head]
+    last = redact_text(_encodable(text[-(tail + _AROUND) :]))[-tail:]
     return f"{first} […{len(text) - most} characters left out…] {last}"
 
 
-def _whole(text: str) -> str:
+def _encodable(text: str) -> str:
     """The text with something readable for what no file can hold: halves of surrogate pairs."""
     return text if text.isascii() else text.encode(errors="replace").decode()
 

@@ -73,7 +73,7 @@ class RLMLogger:
         self._write({"type": "metadata", "timestamp": self._now().isoformat(), **self._metadata})
 
     def log(self, iteration: RLMIteration) -> None:
-        """One more turn."""
+        """Writes one more turn."""
         self._count += 1
         head = {"type": "iteration", "iteration": self._count, "timestamp": self._now().isoformat()}
         entry = self._write({**head, **iteration.to_dict()})
@@ -200,7 +200,7 @@ def _new_file(folder: Path, name: str, now: datetime, suffix: str) -> Path:
 
 
 def _append(path: Path, data: bytes) -> int:
-    """How many of the bytes were written; all of them, unless the disk is full."""
+    """Appends bytes; returns how many were written, which is all of them unless the disk is full."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
         return os.write(descriptor, data)

@@ -52,7 +52,7 @@ class _HandledQuery:
 
 @dataclass(slots=True)
 class _HostCallScope:
-    """Where host calls are counted: the cells, or a handler that one of them runs."""
+    """Counts host calls of the cells, or of a handler that one of them runs."""
 
     prefix: str = ""
     calls: int = 0
@@ -71,15 +71,15 @@ class ReplBridge:
     caller: CodeCaller
     """Calls a tool under a key."""
     call_id: str
-    """Of the `repl` call."""
+    """The id of the `repl` call."""
     names: Container[str]
     """The tools that code may call."""
     channels: Channels
-    """Where the tools find the handlers; the same that `query_tools` was given."""
+    """The channels in which the tools find the handlers; the same that `query_tools` was given."""
     spend: Spending | None = None
     """Counts the answers that come from the record."""
     completions: list[RLMChatCompletion] = field(default_factory=list)
-    """Of every query so far, in the order of their ends."""
+    """The completions of all queries up to now, in the order in which they ended."""
     _levels: list[_HostCallScope] = field(default_factory=lambda: [_HostCallScope()])
     _under_way: dict[str, _HandledQuery] = field(default_factory=dict)
     """Queries whose handlers are in the REPL, by the ids of their calls."""
@@ -128,7 +128,7 @@ class ReplBridge:
         return await self.caller.invoke(name, arguments, key=key)
 
     async def _go_on(self, asked: _HandledQuery) -> JSON:
-        """Until the query has its answer, or one of its calls needs the code."""
+        """Runs until the query has its answer, or one of its calls needs the code."""
         following = asyncio.create_task(asked.channel.next())
         try:
             with _cut_off():
@@ -234,7 +234,7 @@ _CUT_OFF = (
 
 @contextmanager
 def _cut_off() -> Iterator[None]:
-    """Whoever goes away while models are asked, and time that is up then, cut the cell off.
+    """Cuts the cell off when its caller goes away, or its time is up, while models are asked.
 
     Raises:
         CellCutOff: In the place of both.

@@ -57,11 +57,11 @@ PEEK = ("answer", "_final")
 """Enough to see that nothing was answered, which is so after nearly every block."""
 
 RESET = 'answer = {"content": "", "ready": False}\n_final = {}\n'
-"""For the first question, and for the next in the same REPL."""
+"""The code that prepares the REPL for its first question, and for each next one."""
 
 LOOK = "_seen = _look()"
 LOOK_AGAIN = f"{FUNCTIONS}\n{LOOK}"
-"""Where code has written over what looks."""
+"""The code that restores the look at answers after code has overwritten it."""
 SEEN = ("_seen",)
 UNREADY = "_unready()"
 

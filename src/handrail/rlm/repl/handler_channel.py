@@ -13,7 +13,8 @@ from handrail.run.code.callers import CallWaitsForPerson
 from handrail.sandbox.port import JSON
 
 Channels = dict[str, "HandlerChannel"]
-"""By the id of the call whose query uses the handlers. The bridge of a cell puts them here, and the tools find them."""
+"""The channels by the id of the call whose query uses the handlers. A cell's bridge adds them, and the tools find
+them."""
 
 
 class CellCutOff(CallWaitsForPerson):
@@ -31,14 +32,14 @@ class WaitingHandlerCall:
     ticket: str
     """The same whenever the same call of the same query is to be answered again."""
     index: int
-    """Of the prompt, in a batch."""
+    """The number of the prompt in a batch."""
     name: str
     arguments: dict[str, Any]
     answer: asyncio.Future[JSON]
 
 
 class HandlerChannel:
-    """Between the calls of one query, or one batch, and the code that answers them, one at a time."""
+    """Carries the calls of one query or batch to the code that answers them, one at a time."""
 
     def __init__(self) -> None:
         self._waiting: deque[WaitingHandlerCall] = deque()

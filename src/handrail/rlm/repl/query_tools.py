@@ -144,7 +144,7 @@ def completions_of(arguments: dict[str, Any], content: Any) -> list[RLMChatCompl
 
 
 def caller_of_child_run(context: Context) -> Context:
-    """For a run that a call of code begins: the same caller, with no more rights, in a place of its own."""
+    """The caller of a run that a call of code begins: the same caller, with no more rights, in a place of its own."""
     return replace(context, run="", deadline=None, depth=0, model=None, held=(), budget=None, words_reader=None)
 
 

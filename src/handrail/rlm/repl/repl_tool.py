@@ -80,7 +80,7 @@ class ReplTool:
         asked = ReplArguments.read(invocation.arguments)
         live = LiveCaller(invocation, pauses=self.pauses, carried=self.carried)
         async with self.notebook.bridge(live, invocation.id) as bridge:
-            ran = await self._tried(asked, bridge, invocation.context.run)
+            ran = await self._run_or_lost(asked, bridge, invocation.context.run)
             if ran is None:  # by its own doing or not: nothing is done twice, so it may be tried once more
                 self.notebook.was_lost()
                 bridge.again()
@@ -88,8 +88,8 @@ class ReplTool:
         await self.notebook.settled(finished_repl_call(invocation.id, asked, ran))
         return {"output": ran.to_dict()}
 
-    async def _tried(self, asked: ReplArguments, bridge: ReplBridge, run: str) -> ReplResult | None:
-        """None if the interpreter ended under it."""
+    async def _run_or_lost(self, asked: ReplArguments, bridge: ReplBridge, run: str) -> ReplResult | None:
+        """The result of the code; None if the interpreter ended while it ran."""
         try:
             ran = await self._run(asked, bridge, run)
         except InterpreterLost:
@@ -117,7 +117,7 @@ class ReplTool:
     async def _blocks(
         self, codes: tuple[str, ...], bridge: ReplBridge, run: str
     ) -> tuple[list[ReplBlock], dict[str, str]]:
-        """Each block until one fails or answers, and what the last has answered."""
+        """Runs each block until one fails or answers; returns the last answer."""
         blocks: list[ReplBlock] = []
         seen: dict[str, str] = {}
         for number, code in enumerate(codes, 1):
@@ -128,12 +128,12 @@ class ReplTool:
             blocks.append(ReplBlock.of(cell, self.notebook.names, queries))
             ran = CellRan(run=run, block=number, ending=cell.ending, seconds=cell.seconds, depth=self.depth)
             await self.tell(ran)
-            seen = await self._seen(cell)
+            seen = await self._find_answer(cell)
             if cell.ending != "ok" or seen.keys() & {"text", "name"}:
                 break
         return blocks, seen
 
-    async def _seen(self, cell: Cell) -> dict[str, str]:
+    async def _find_answer(self, cell: Cell) -> dict[str, str]:
         """What the code has answered: `text` or `name` of a final answer, or the `draft` of one."""
         answer, said = cell.values.get("answer"), cell.values.get("_final")
         if cell.state == "gone":
@@ -193,7 +193,7 @@ def _cut(asked: ReplArguments) -> list[str]:
 
 
 def check_setup(run: str, result: ToolResult) -> None:
-    """Of the call that makes the REPL ready.
+    """Checks the call that makes the REPL ready.
 
     Raises:
         UsageError: It could not, for a reason that is the user's to mend.

@@ -22,7 +22,8 @@ ALSO = ("python", "py", "python3")
 _FENCE = re.compile(r"(?P<indent>[ \t]*)(?P<mark>`{3,}|~{3,})(?P<info>[^\n]*)")
 _FINAL = re.compile(r"^[ \t]*(?P<what>FINAL|FINAL_VAR)[ \t]*\(", re.MULTILINE)
 _READ = 20
-"""So many finals at the end of a reply are looked at; only the last counts, and each may take the whole to read."""
+"""The number of finals at the end of a reply that are looked at. Only the last counts, and reading each may take
+long."""
 _NAME = re.compile(r"[^\W\d]\w*")
 _QUOTES = ('"""', "'''", '"', "'")
 _MARK = re.compile("|".join((*_QUOTES, "#")))
@@ -171,7 +172,7 @@ def _string_end(text: str, at: int, quote: str) -> int:
 
 
 def _dedented(line: str, indent: str) -> str:
-    """Without as much of the indent of its fence as it has."""
+    """The code without the indent of its fence."""
     at = 0
     while at < len(indent) and line[at : at + 1] in (" ", "\t"):
         at += 1
@@ -195,7 +196,7 @@ def _final(prose: str) -> tuple[str | None, str | None, bool]:
 
 
 def _finals(prose: str) -> Iterator[tuple[str, str | None]]:
-    """Each `FINAL(…)` and `FINAL_VAR(…)` that has its lines for itself, and what stands in it."""
+    """Each `FINAL(…)` and `FINAL_VAR(…)` on lines of its own, and what stands in it."""
     behind = 0
     for match in list(_FINAL.finditer(prose))[-_READ:]:
         if match.start() < behind:  # it is in the words of the one before
@@ -209,7 +210,7 @@ def _finals(prose: str) -> Iterator[tuple[str, str | None]]:
 
 
 def _closing(text: str, start: int) -> int:
-    """Where the parenthesis is that closes one just opened, or -1.
+    """The position of the parenthesis that closes one just opened, or -1.
 
     Words in quotes may hold any parentheses. An apostrophe in plain words is not a quote.
     """
@@ -232,7 +233,7 @@ def _rest_of_line(text: str, at: int) -> str:
 
 
 def _unquoted(words: str) -> str:
-    """Without the quotes that wrap the whole, if they do."""
+    """The text without the quotes that wrap all of it, if they do."""
     quote = _quote_at(words, 0)
     if quote is None or _string_end(words, len(quote), quote) != len(words):
         return words

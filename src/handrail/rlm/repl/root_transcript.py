@@ -28,7 +28,7 @@ from handrail.run.single_run import FINALISE
 OUTPUT = 20_000
 """Characters of one block's output that are shown."""
 SHORT = 600
-"""Of one that is shortened."""
+"""The length of a shortened text."""
 WINDOW = 400_000
 """Characters of the whole, from which on old outputs are shortened."""
 
@@ -136,7 +136,7 @@ _ENDINGS = {
 
 
 def fence_text(text: str, what: str) -> str:
-    """Between fences that the text cannot end."""
+    """Puts the text between fences that it cannot end."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{what}\n{text.rstrip(chr(10))}\n{fence}"

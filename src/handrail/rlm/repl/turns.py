@@ -36,7 +36,7 @@ class ReplArguments(Struct, frozen=True, omit_defaults=True, kw_only=True):
     cut: bool = False
     unclosed: bool = False
     contexts: tuple[str, ...] = ()
-    """Only of the call that makes the REPL ready: the digests of what it is given."""
+    """The digests of the contexts, only in the call that makes the REPL ready."""
 
     @classmethod
     def of(cls, written: ParsedReply) -> ReplArguments:
@@ -48,7 +48,7 @@ class ReplArguments(Struct, frozen=True, omit_defaults=True, kw_only=True):
         return msgspec.convert(arguments, cls)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"blocks": [], **_plain(self)}
+        return {"blocks": [], **_as_json_value(self)}
 
 
 class ReplQuery(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -83,7 +83,7 @@ class ReplQuery(Struct, frozen=True, omit_defaults=True, kw_only=True):
         )
 
     def completion(self) -> RLMChatCompletion:
-        """As it stands in a trajectory."""
+        """The completion as it stands in a trajectory."""
         usage = Usage(input_tokens=self.input_tokens, output_tokens=self.output_tokens, cost=self.cost)
         return RLMChatCompletion(
             root_model=self.model,
@@ -150,11 +150,11 @@ class ReplResult(Struct, frozen=True, omit_defaults=True, kw_only=True):
         return any(block.ending == "lost" for block in self.blocks)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"blocks": [], "final": None, **_plain(self)}
+        return {"blocks": [], "final": None, **_as_json_value(self)}
 
 
-def _plain(value: Struct) -> dict[str, Any]:
-    """As JSON has it, so that what is said now is equal to what is on record."""
+def _as_json_value(value: Struct) -> dict[str, Any]:
+    """The value as JSON has it, so that what is said now is equal to what is on record."""
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))
     return plain
 

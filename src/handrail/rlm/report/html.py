@@ -24,7 +24,7 @@ TEXT = 20_000
 PAGE = 12_000_000
 """Characters of all texts together; from then on each is cut short."""
 QUERIES = 200
-"""Of one block that are shown."""
+"""The most queries of one block that are shown."""
 TURNS = 500
 OPEN = 12
 """A run of more turns than these is shown folded, but for its last."""
@@ -168,7 +168,7 @@ class _Page:
         ]
         return (
             f'<details class="query"><summary>{chips}<span class="first">{safe(first_line(asked, 160))}</span>'
-            f'<span class="meta">{tokens(query.used)} · {time(query.seconds)}</span>{_heard(query)}'
+            f'<span class="meta">{tokens(query.used)} · {time(query.seconds)}</span>{_answer_line(query)}'
             f'{_bar(0, query.seconds / longest)}</summary><div class="body">{"".join(body)}</div></details>'
         )
 
@@ -270,14 +270,15 @@ def _facts(turn: ReportTurn, queries: int) -> Iterator[str]:
         yield '<span class="bad">an error</span>'
 
 
-def _heard(query: ReportQuery) -> str:
-    """How the answer begins: the questions of a batch begin all alike."""
+def _answer_line(query: ReportQuery) -> str:
+    """The beginning of the answer, since the questions of a batch begin alike."""
     kind, said = ("heard bad", query.error) if query.error else ("heard", query.answer)
     return f'<span class="{kind}">{line}</span>' if (line := safe(first_line(said, 160))) else ""
 
 
 def _bar(begun: float, part: float) -> str:
-    """Where a stretch of time lies in the whole. Nothing of it is style, so that the page allows none but its own."""
+    """The place of a stretch of time in the whole. It needs no inline style, so that the page allows none but its
+    own."""
     start, width = min(max(begun, 0.0), 1.0) * 100, min(max(part, 0.004), 1.0) * 100
     return f'<svg class="bar" aria-hidden="true"><rect x="{start:.2f}%" width="{width:.2f}%" height="6"/></svg>'
 

@@ -29,7 +29,7 @@ History = Callable[[str], Iterable[Recorded]]
 
 
 def from_journal(history: History, run: str, proof: ReportProof | None = None) -> ReportRun:
-    """Of a run whose words were erased, what is left of it.
+    """The tree of a run; of one whose words were erased, what is left of it.
 
     Raises:
         JournalError: The journal cannot be read.
@@ -105,7 +105,7 @@ def _query(run: str, query: told.ReplQuery, history: History, depth: int) -> Rep
     """The question in short, as the block has it; with the whole of it, where its own run is on record."""
     # What a run began has an id below its own; another id, in a record that somebody made up, might lead around.
     messages = _of_its_own(query.run, history) if query.run.startswith(f"{run}.") else ()
-    words = tuple(_said(message) for message in messages)
+    words = tuple(_report_message(message) for message in messages)
     begins = next((at for at, each in enumerate(words) if each.role == "assistant"), len(words))
     is_run = any(isinstance(each, InvocationMessage) and each.call.name == told.REPL for each in messages)
     nested = _below(history, query, depth + 1) if is_run else None
@@ -135,7 +135,7 @@ def _of_its_own(run: str, history: History) -> tuple[Message, ...]:
         return ()  # erased: what the block has of it is left
 
 
-def _said(message: Message) -> ReportMessage:
+def _report_message(message: Message) -> ReportMessage:
     match message:
         case InvocationMessage(call=call):
             return ReportMessage("call", f"{call.name}({call.arguments})")

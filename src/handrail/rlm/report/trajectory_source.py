@@ -26,7 +26,8 @@ DEEPEST = 8
 def from_trajectory(
     trajectory: Trajectory, completion: RLMChatCompletion | None = None, question: str = ""
 ) -> ReportRun:
-    """With the completion it ends in, if that is known: a trajectory alone does not say what the root model used."""
+    """The tree of a run, with its completion if that is known: a trajectory alone does not say what the root model
+    used."""
     iterations = [each.iteration for each in trajectory.iterations]
     turns = _turns(trajectory.iterations, 0)
     answers = [turn.final for turn in turns if turn.final is not None]

@@ -75,7 +75,7 @@ class ReportTurn:
 
 @dataclass(frozen=True, slots=True)
 class ReportProof:
-    """Where the record stood when it was checked."""
+    """The state of the record when it was checked."""
 
     root: str
     """The hash over all entries."""
@@ -98,7 +98,7 @@ class ReportRun:
     turns: tuple[ReportTurn, ...] = ()
     seconds: float = 0.0
     used: UsageSummary = field(default_factory=UsageSummary)
-    """By model; of everything that was asked below."""
+    """The usage by model, of everything that was asked below."""
     facts: tuple[tuple[str, str], ...] = ()
     """What it was begun with."""
     started: str = ""
@@ -109,5 +109,5 @@ class ReportRun:
 
     @property
     def queries(self) -> int:
-        """Of this run; those of runs below are theirs."""
+        """The queries of this run, without those of runs below."""
         return sum(1 for turn in self.turns for _ in turn.queries)

@@ -23,18 +23,18 @@ _KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerLimits:
     frame_bytes: int = FRAME_LIMIT
-    """Of a request or an answer."""
+    """The most bytes of a request or an answer."""
     held_bytes: int = 256 * 2**20
-    """Of all requests together that have begun to arrive and are not answered yet."""
+    """The most bytes of all requests together that have begun to arrive and are not answered yet."""
     connections: int = 256
     idle_seconds: float = 60.0
     """A connection may be open without asking anything."""
     grace_seconds: float = 1.0
-    """For so long one that has just come keeps its place, even if it has not asked yet and another wants it."""
+    """The time that a new connection keeps its place, even if it has not asked yet and another wants the place."""
     arrival_seconds: float = 30.0
-    """From the first byte of a request to its last."""
+    """The time from the first byte of a request to its last."""
     departure_seconds: float = 30.0
-    """Until the client has taken its answer."""
+    """The time for the client to take its answer."""
 
 
 class HandlerBusy(Exception):
@@ -90,9 +90,9 @@ class HandlerConnection:
                 return None
             if (body := self._fed(data)) is not None:
                 return body
-        return await self._rest()
+        return await self._read_request()
 
-    async def _rest(self) -> bytes:
+    async def _read_request(self) -> bytes:
         try:
             async with time_limit(self._limits.arrival_seconds) as time:
                 while data := await self._reader.read(CHUNK):

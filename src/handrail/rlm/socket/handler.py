@@ -78,7 +78,7 @@ class LMHandler:
 
     @property
     def address(self) -> Address:
-        """Where it listens.
+        """The address at which it listens.
 
         Raises:
             UsageError: It does not yet, or no more.
@@ -176,7 +176,7 @@ class LMHandler:
         among[peer].add_done_callback(ended)
 
     def _make_room(self) -> bool:
-        """Of those that ask for nothing, the one that came first has to go."""
+        """Closes the oldest of the connections that ask for nothing."""
         idle = next((peer for peer in self._serving if peer.is_idle), None)
         if idle is None:
             return False

@@ -82,7 +82,7 @@ def events_of(response: LMResponse, offered: NameMap | None = None) -> Iterator[
         ModelError: It is the error of a model, or cannot be read.
     """
     completion = _completion(response)
-    text, calls = _said(completion, _is_tagged(response), offered)
+    text, calls = _words_and_calls(completion, _is_tagged(response), offered)
     if text:
         yield TextDelta(text=text)
     for call in calls:
@@ -128,21 +128,23 @@ def _is_tagged(response: LMResponse) -> bool:
     return response.metadata is not None and response.metadata.get("tagged") is True
 
 
-def _said(completion: RLMChatCompletion, tagged: bool, offered: NameMap | None) -> tuple[str, list[ToolCall]]:
+def _words_and_calls(
+    completion: RLMChatCompletion, tagged: bool, offered: NameMap | None
+) -> tuple[str, list[ToolCall]]:
     """The words and the calls of a reply."""
     if completion.tool_calls is not None:
         calls = [_call(each, offered) for each in completion.tool_calls]
-        told = _told(completion.response)
+        told = _calls_in_text(completion.response)
         return completion.response if told is None else _words(told), calls
     if tagged or offered is None:
         return completion.response, []
-    told = _told(completion.response)
+    told = _calls_in_text(completion.response)
     if told is None or not _only_calls(told, offered):
         return completion.response, []
     return _words(told), [_call(each, offered) for each in told["tool_calls"]]
 
 
-def _told(text: str) -> dict[str, Any] | None:
+def _calls_in_text(text: str) -> dict[str, Any] | None:
     """The form in which calls stand in the text: `{"tool_calls": […], "content": …}`."""
     if not text.lstrip().startswith("{"):
         return None

@@ -9,7 +9,7 @@ An address is a host and a port, or the path of a Unix socket, which `rlms` does
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -80,27 +80,6 @@ def send_lm_request(
         return LMResponse(error=f"Request failed: {error}", metadata={"error_type": error.code})
     finally:
         portal.close()
-
-
-def send_lm_request_batched(
-    address: Address,
-    prompts: Sequence[Any],
-    model: str | None = None,
-    timeout: float = TIMEOUT,
-    depth: int = 0,
-    *,
-    secret: str | None = None,
-    limit: int = FRAME_LIMIT,
-) -> list[LMResponse]:
-    """One response for each prompt, in their order. A failure is that of its own prompt, if the handler could tell."""
-    request = LMRequest(prompts=list(prompts), model=model, depth=depth)
-    response = send_lm_request(address, request, timeout, secret=secret, limit=limit)
-    found = response.chat_completions
-    if found is None or len(found) != len(prompts):
-        answers = "no list of answers" if found is None else f"{len(found)} answers to {len(prompts)} prompts"
-        why = response.error or f"the handler gave {answers}"
-        return [LMResponse(error=why, metadata=response.metadata) for _ in prompts]
-    return [LMResponse(error=each.error, chat_completion=each, metadata=response.metadata) for each in found]
 
 
 def request_of(body: bytes) -> LMRequest:

@@ -23,7 +23,7 @@ _PREFIX = "_builtin_"
 _KEPT = "\n".join(
     ("try:", "    _builtin_len", "except NameError:", *(f"    {_PREFIX}{name} = {name}" for name in sorted(_NAMES)))
 )
-"""Only the first time: later, a name may be somebody's variable."""
+"""Keeps the builtins under names of their own, only the first time: later, code may have variables with these names."""
 
 
 def shelter_builtins(source: str) -> str:
@@ -122,7 +122,7 @@ class ToolBridge:
         return self
 
     async def __aexit__(self, kind: object, error: object, trace: object) -> None:
-        """Nothing is left under way: each call is awaited where it is made."""
+        """Has nothing to end: each call is awaited where it is made."""
 
 
 def result_value(result: ToolResult) -> JSON:

@@ -37,7 +37,7 @@ class CallWaitsForPerson(ToolError):
 class CodeCaller(Protocol):
     @property
     def until(self) -> float | None:
-        """How long models may be waited for, on the clock of the loop."""
+        """The time until which models may be waited for, on the clock of the loop."""
 
     async def invoke(
         self, name: str, arguments: dict[str, Any], scopes: tuple[str, ...] | None = None, *, key: str = ""
@@ -114,14 +114,14 @@ class ReplayDiverged(Exception):
 
 @dataclass(eq=False)
 class ReplayCaller:
-    """For a cell that runs again: each call has the answer that it had. Nothing new is called."""
+    """Answers the calls of a cell that runs again, each with the answer that it had. Nothing new is called."""
 
     executor: Executor
     """Has the record."""
     context: Context
-    """Of the run."""
+    """The context of the run."""
     call_id: str
-    """Of the call whose code runs again."""
+    """The id of the call whose code runs again."""
     known: set[str]
     """The ids of the calls that were begun. One that waits for a person would run once it is approved."""
     queries: Container[str] = ()
@@ -149,7 +149,7 @@ class ReplayCaller:
 
 
 def wind_up_seconds(seconds: float) -> float:
-    """How many seconds before its deadline a cell is cut off, so that it can clean up."""
+    """The seconds before its deadline at which a cell is cut off, so that it can clean up."""
     return min(_EARLY, seconds / 10)
 
 

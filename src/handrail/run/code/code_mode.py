@@ -63,13 +63,13 @@ class CodeSettings:
     """How a session lets its model call tools from code."""
 
     sandbox: Kind = "monty"
-    """Where the code runs: see the page on sandboxes."""
+    """The sandbox in which the code runs: see the page on sandboxes."""
     limits: ReplLimits = field(default_factory=ReplLimits)
     direct: tuple[str, ...] = ()
     """Patterns of the names of tools that the model calls itself, and code cannot. So for those that take secrets."""
 
     most: int = 64
-    """Up to so many functions, the model is told the signatures of all; with more, their names, and code finds them."""
+    """The most functions whose signatures the model is told; with more, it is told their names, and code finds them."""
 
     def __post_init__(self) -> None:
         if self.sandbox not in get_args(Kind):
@@ -137,7 +137,7 @@ class CodeMode(ClosedOnExit):
 
     @property
     def interpreters(self) -> int:
-        """How many are open."""
+        """The number of open interpreters."""
         return sum(run.notebook.is_open for run in self._runs.values())
 
     def briefed(self, conversation: Conversation) -> Conversation:
@@ -288,7 +288,7 @@ def code_calls(events: Iterable[Recorded]) -> Iterator[RecordedCodeCall]:
 
 
 def _recorded_run(result: ToolResult) -> RecordedCodeRun | None:
-    """None if the code never came to an end."""
+    """The recorded run; None if the code never came to an end."""
     if result.outcome == "ok":
         whole = isinstance(result.content, str) and not result.warnings
         printed = "" if result.content == NOTHING else result.content

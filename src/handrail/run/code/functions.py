@@ -41,7 +41,7 @@ def python_name(name: str) -> str:
 
 
 def function_signature(tool: Tool, name: str = "") -> str:
-    """How a tool is called: `get_stats(question: str, most: int = 10)`."""
+    """The signature of a tool as a function: `get_stats(question: str, most: int = 10)`."""
     schema = tool.definition.input_schema
     required = schema.get("required", [])
     said = [_parameter(key, schema, key in required) for key in _parameters(schema)]
@@ -117,7 +117,7 @@ def _one_line(text: str, most: int) -> str:
 
 
 def _parameters(schema: Mapping[str, Any]) -> list[str]:
-    """In order, those that are needed first: so may they be given without their names."""
+    """The parameters in order, required ones first, so that they can be given without their names."""
     required = schema.get("required", [])
     names = list(schema.get("properties", {}))
     return [*(name for name in names if name in required), *(name for name in names if name not in required)]

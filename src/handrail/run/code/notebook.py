@@ -50,7 +50,7 @@ class HostBridge(Protocol):
 
     async def __call__(self, name: str, value: JSON) -> JSON: ...
     def again(self) -> None:
-        """The code runs again from its beginning, and its calls are counted anew."""
+        """The code runs again from its beginning, and its calls are counted again."""
 
     async def __aenter__(self) -> Self: ...
     async def __aexit__(self, kind: object, error: object, trace: object) -> None: ...
@@ -83,10 +83,10 @@ class _ReplayStuck(Exception):
 
 @dataclass(eq=False)
 class InterpreterNotebook(Generic[B]):
-    """One interpreter at a time. It is opened when code is to run, and made again when it was lost."""
+    """Holds one interpreter at a time. It is opened when code is to run, and made again when it was lost."""
 
     sandbox: Sandbox
-    """Where the interpreters come from."""
+    """The sandbox that the interpreters come from."""
     _: KW_ONLY
     seed: int
     """Chance inside of them follows from it."""
@@ -99,7 +99,7 @@ class InterpreterNotebook(Generic[B]):
     recall: Callable[[str], Awaitable[ReplayCaller]]
     """Makes what answers code that runs again."""
     dumps: VariableDumps | None = None
-    """Where variables are kept."""
+    """The store of dumped variables."""
     reset: str = ""
     """Code that runs once, after `source`, when an interpreter is new."""
     names: dict[str, str] = field(default_factory=dict, init=False)
@@ -153,7 +153,7 @@ class InterpreterNotebook(Generic[B]):
             await self.dumps.save(done.id, state)
 
     async def run(self, code: str, bridge: B, *, peek: tuple[str, ...] = ()) -> Cell:
-        """One cell. If its interpreter is gone after it, `ready` makes another."""
+        """Runs one cell. If its interpreter is gone afterwards, `ready` makes another."""
         if self._repl is None:
             raise AssertionError("a notebook is made ready before code runs in it")
         self._is_ready = False  # also when this is cancelled: then nobody knows how far it came
@@ -212,7 +212,7 @@ class InterpreterNotebook(Generic[B]):
                     raise
 
     async def _made(self, stuck: _ReplayStuck | None) -> tuple[str, ...]:
-        """One try. A call that is known to be stuck is not run again, nor is what came after it."""
+        """Makes one try. A call that is known to be stuck is not run again, nor is what came after it."""
         ran_before = any(not isinstance(step, HostBindings) and step.blocks for step in self._steps)
         self.rebuilt = 0 if ran_before else None
         await self._begin()
@@ -231,7 +231,7 @@ class InterpreterNotebook(Generic[B]):
         return (*notes, *(() if problem is None else (self._unsound(problem),)))
 
     async def _begin(self) -> None:
-        """Nothing but what the program itself brings, and the first context."""
+        """Begins with nothing but what the program itself brings, and the first context."""
         if self._repl is None:
             self._repl = await self.sandbox.repl(seed=self.seed)
         else:

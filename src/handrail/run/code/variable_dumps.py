@@ -45,7 +45,7 @@ def dump_key(folder: Path) -> bytes:
 
 
 class VariableDumps:
-    """Of one run."""
+    """The dumps of one run."""
 
     def __init__(self, folder: Path, run: str) -> None:
         self._folder = folder / sha256(run.encode()).hexdigest()[:32]

@@ -46,7 +46,7 @@ NUMBERS = {
     "process_mrelease": 448,
     "set_mempolicy_home_node": 450,
 }
-"""Of calls that an older libseccomp has no name for. From 424 on they are the same on every machine."""
+"""The numbers of calls that an older libseccomp has no name for. From 424 on they are the same on every machine."""
 
 UNHEARD_OF = range(453, 512)
 """What came after these lists: fchmodat2 (452) is the last that was looked at."""
@@ -71,7 +71,7 @@ REQUESTS = (
     ("fcntl", 1, 1026),  # F_NOTIFY
     ("prctl", 0, 1),  # PR_SET_PDEATHSIG: outlive the host when that is killed
 )
-"""Of calls that are needed, what is not. The kernel reads 32 bits of each; so must the filter."""
+"""The refused requests of calls that are needed. The kernel reads 32 bits of each; so must the filter."""
 NAMING = (socket.SOCK_DGRAM, socket.SOCK_RAW)
 """Kinds of unix sockets that send to any path. One is made in a pair and need not stay in it."""
 

@@ -47,7 +47,7 @@ def python_files() -> Iterator[Path]:
 
 
 def mounts(readable: Iterable[Path], disk_bytes: int) -> list[str]:
-    """As bubblewrap's arguments, in the order in which they are to be made."""
+    """The mounts as arguments of bubblewrap, in the order in which they are to be made."""
     made = [*_read_only(Path(path) for path in (*LIBRARIES, *PUBLIC))]
     for device in DEVICES:
         made += ["--dev-bind", device, device]
@@ -73,13 +73,13 @@ def _read_only(paths: Iterable[Path]) -> Iterator[str]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JailLimits:
     memory_bytes: int = 576 * 2**20
-    """Of address space: what is mapped counts, used or not. The interpreter itself takes some 30 MB of it."""
+    """The most address space: what is mapped counts, used or not. The interpreter itself takes some 30 MB of it."""
     cpu_seconds: int | None = None
-    """Of processor time over its whole life; then it is killed."""
+    """The most processor time over its whole life; then it is killed."""
     disk_bytes: int = 64 * 2**20
-    """Of everything in its /tmp, which lies in memory."""
+    """The most bytes in its /tmp, which lies in memory."""
     file_bytes: int = 64 * 2**20
-    """Of one file."""
+    """The most bytes of one file."""
     open_files: int = 256
     processes: int = 64
     """Threads among them. It is set by `inside.lock`, since from outside it would count all of its user's processes;
@@ -130,12 +130,12 @@ def launch(
 ) -> JailedProcess:
     """The program dies with the thread that calls this."""
     with ExitStack() as if_it_fails, ExitStack() as always:
-        filter_fd = _held(base_filter())
+        filter_fd = _memory_file(base_filter())
         always.callback(os.close, filter_fd)
         args_fd, args = os.pipe()
         always.callback(os.close, args_fd)
         if_it_fails.callback(os.close, args)
-        status, status_fd = _told()
+        status, status_fd = _status_pipe()
         always.callback(os.close, status_fd)
         if_it_fails.callback(os.close, status)
         outer = subprocess.Popen(
@@ -168,7 +168,7 @@ def launch(
     return jailed
 
 
-def _told() -> tuple[int, int]:
+def _status_pipe() -> tuple[int, int]:
     """A pipe for what bubblewrap tells. Its end can be read from as well, so that it is never cut off: killed by that
     in the middle of its work, with the host gone, it would leave half a jail that waits for ever."""
     reader, writer = os.pipe()
@@ -181,7 +181,7 @@ def _told() -> tuple[int, int]:
         os.close(writer)
 
 
-def _held(data: bytes) -> int:
+def _memory_file(data: bytes) -> int:
     descriptor = os.memfd_create("seccomp")
     os.pwrite(descriptor, data, 0)
     return descriptor

@@ -16,7 +16,7 @@ from handrail.sandbox.jail.filters import base_filter
 from handrail.sandbox.jail.launch import JailLimits, launch, mounts, python, python_files
 
 SECONDS = 20.0
-"""How long the trial may take."""
+"""The time that the trial may take."""
 
 SWITCHES = (
     # file below /proc/sys                            when it says   what to do
@@ -33,7 +33,8 @@ ELSE = "inside a container, let it make user namespaces and mount /proc; or choo
 
 @functools.cache
 def unavailable() -> str | None:
-    """None if a jail can be had here. It is tried once in a process, for real; that takes tens of milliseconds."""
+    """Why there can be no jail here; None if there can. It is tried once in a process, which takes tens of
+    milliseconds."""
     if sys.platform != "linux":
         return f"the os sandbox needs Linux, and this is {sys.platform}; choose the sandbox 'monty'"
     bwrap = shutil.which("bwrap")

@@ -36,7 +36,7 @@ class JailedProcess:
         return self._outer.poll()
 
     async def wait(self) -> int:
-        """Until nothing of it is left. Nothing is done to bring that about."""
+        """Waits until nothing of it is left. It does nothing to end it."""
         await wait_for_exit(self._outer)
         return self._release()
 

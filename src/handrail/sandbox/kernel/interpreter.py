@@ -100,13 +100,13 @@ class Interpreter:
         try:
             done = await self._talk(turn, messages.cell(self._number, code, peek, self.seed), host)
         except (InterpreterHungUp, FrameError) as error:
-            return await self._gone(turn, error)
+            return await self._lost_cell(turn, error)
         except BaseException:
             await self._wind_down(turn)
             raise
         finally:
             turn.close()
-        return self._kept(turn, done, peek)
+        return self._finished_cell(turn, done, peek)
 
     def kill(self) -> None:
         self.is_gone = True
@@ -192,7 +192,7 @@ class Interpreter:
         return messages.answer(*number, answer)
 
     async def _wind_down(self, turn: RunningCell) -> None:
-        """Whoever waited for the cell does not any more: end it, and keep the variables if it can be interrupted."""
+        """Ends a cell that nobody waits for any more, and keeps the variables if it can be interrupted."""
         turn.end("cancelled")
         told = b""
         if turn.unanswered is not None:
@@ -205,7 +205,7 @@ class Interpreter:
             self.kill()
             raise
 
-    def _kept(self, turn: RunningCell, done: CellDone, peek: tuple[str, ...]) -> Cell:
+    def _finished_cell(self, turn: RunningCell, done: CellDone, peek: tuple[str, ...]) -> Cell:
         stdout, stderr, dropped = self._output.finish()
         ending: Ending = "memory" if done.memory else "error" if done.error else "ok"
         error = done.error[: 2 * ERROR_CHARS]
@@ -222,7 +222,7 @@ class Interpreter:
             seconds=turn.seconds,
         )
 
-    async def _gone(self, turn: RunningCell, error: Exception) -> Cell:
+    async def _lost_cell(self, turn: RunningCell, error: Exception) -> Cell:
         code = await self.aclose()
         stdout, stderr, dropped = self._printed
         ending: Ending = "lost" if turn.cause is None or turn.cause == "cancelled" else turn.cause

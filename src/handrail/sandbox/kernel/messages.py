@@ -24,7 +24,7 @@ _VALUES = MAX_VALUES + 2 * NAMES
 
 
 class InterpreterReady(Struct, frozen=True, tag="ready", forbid_unknown_fields=True):
-    """It has started."""
+    """The interpreter has started."""
 
 
 class CellHostCall(Struct, frozen=True, tag="call", forbid_unknown_fields=True):

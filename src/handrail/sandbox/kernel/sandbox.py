@@ -31,7 +31,7 @@ class KernelRepl:
     _is_closed: bool = field(default=False, init=False)
 
     async def run(self, code: str, host: Host = no_host, *, peek: tuple[str, ...] = ()) -> Cell:
-        with self._alone():
+        with self._exclusive():
             try:
                 text = to_json(code)
                 to_json(peek)
@@ -43,7 +43,7 @@ class KernelRepl:
             return await (await self._there()).run(text, host, peek)
 
     async def put(self, name: str, value: JSON) -> None:
-        with self._alone():
+        with self._exclusive():
             if not name.isidentifier() or keyword.iskeyword(name):
                 raise UsageError(f"{name!r} is not a name that a variable can have")
             try:
@@ -62,7 +62,7 @@ class KernelRepl:
         raise UsageError(f"a REPL of kind {self.kind!r} has no dumps; run its cells again instead")
 
     async def restart(self) -> None:
-        with self._alone():
+        with self._exclusive():
             self.interpreter.kill()
             await self._there()
 
@@ -83,7 +83,7 @@ class KernelRepl:
         return self.interpreter
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _exclusive(self) -> Iterator[None]:
         if self._is_closed:
             raise UsageError("this REPL was closed; take another one from its sandbox")
         if self._is_busy:
@@ -169,7 +169,8 @@ class KernelSandbox:
         return Interpreter(start_interpreter(self._limits, self._jail), self._limits, self._grace)
 
     def _fill(self) -> None:
-        """Whoever takes one finds out why there is none: it is not a reason to refuse what there is."""
+        """Starts spare interpreters. An error is left to whoever takes one: it is no reason to refuse those there
+        are."""
         with suppress(SandboxUnavailable):
             while len(self._spare) < self._warm and not self._is_closed:
                 self._spare.append(self._start())

@@ -18,15 +18,15 @@ class MontyState(Struct, frozen=True, kw_only=True):
     """An interpreter between two cells."""
 
     heap: bytes
-    """As Monty writes it."""
+    """The heap as Monty writes it."""
     version: str
-    """Of Monty: another one may read it otherwise."""
+    """The version of Monty: another one may read the heap differently."""
     feeds: int
-    """How many pieces of code it has been fed, ours included."""
+    """The number of pieces of code that it was fed, ours included."""
     cells: dict[int, int]
     """Which of them were cells, and which ones."""
     number: int
-    """Of the last cell."""
+    """The number of the last cell."""
     names: dict[str, str]
 
 

@@ -41,9 +41,9 @@ class MontyOutcome:
 
     ending: Ending
     why: str = ""
-    """Of a limit of ours."""
+    """Why a limit of ours ended the code."""
     fault: MontyFailure | None = None
-    """Of Monty."""
+    """What went wrong in Monty."""
     value: Any = None
 
 
@@ -143,10 +143,10 @@ class MontyExecution:
             return _raised("NameError", f"name {str(snapshot.function_name)[:200]!r} is not defined")
         match snapshot.args:
             case (str(name), str(text)):
-                return await self._asked(name, text)
+                return await self._answer_host_call(name, text)
         return _raised("TypeError", "the host is asked by _host(name, value)")
 
-    async def _asked(self, name: str, text: str) -> Answer:
+    async def _answer_host_call(self, name: str, text: str) -> Answer:
         most = self._limits.message_bytes
         if len(name) + len(text) > most or len(name.encode()) + len(said := text.encode()) > most:
             return _raised(
@@ -174,7 +174,7 @@ class MontyWorkerBroken(Exception):
 
 
 def _raised(kind: str, message: str) -> ExternalExceptionData:
-    """As the builtin exception of that name, or the nearest one above it that Monty has."""
+    """The builtin exception of that name, or the nearest base of it that Monty has."""
     found = getattr(builtins, kind, None)
     said = without_surrogates(message)
     if isinstance(found, type) and issubclass(found, Exception):
@@ -184,7 +184,7 @@ def _raised(kind: str, message: str) -> ExternalExceptionData:
 
 
 FLOOD = 10
-"""So many times the limit ends a cell."""
+"""A cell is ended once it has printed so many times its limit."""
 
 
 class MontyOutput:
@@ -222,4 +222,4 @@ class MontyOutput:
 
 
 def ignore_output() -> None:
-    """Nobody is to be told."""
+    """Reports to nobody."""

@@ -34,7 +34,7 @@ KEPT_BYTES = 16 * 2**20
 
 _WITHOUT_VARIABLES = 2**20
 _COPIES = 4
-"""Of the variables, while they are written out. A worker that has no room for them ends."""
+"""How many times their size the variables take while they are written out. A worker that has no room for them ends."""
 
 _LOST = "the interpreter and its variables were lost before this cell, and nothing of it has run"
 
@@ -137,13 +137,13 @@ class MontyRepl:
             self._cells[self._feeds] = self._number
             # Two lines on, or a backslash at its end would take the look for the rest of its last line.
             fed = await self._fed(drive, f"{code}\n\n{LOOK}", asked)
-            if (seen := _seen(fed, most)) is not None:
+            if (seen := _findings_of(fed, most)) is not None:
                 return fed, seen
         if fed.ending not in _WHOLE:
             return _blamed(fed), None
         look = MontyExecution(drive.session, self._limits, self._clock, MontyOutput(self._limits.output_chars))
         after = await self._fed(look, LOOK, asked)
-        if (seen := _seen(after, most)) is None:
+        if (seen := _findings_of(after, most)) is None:
             fed = MontyOutcome(ending=after.ending if after.ending not in _WHOLE else "memory", why=self._unseen(fed))
         elif fed.fault is not None and fed.fault.is_of_the_look:
             fed = MontyOutcome(ending="ok")
@@ -199,7 +199,7 @@ class MontyRepl:
             self._saved = None
 
     async def dump(self) -> bytes | None:
-        """None if there are too many variables: to write them out takes several times their memory."""
+        """The variables; None if they are too many: writing them out takes several times their memory."""
         with self._turn():
             session = await self._ready()
             if self._saved is None and self._size() <= self._limits.memory_bytes // _COPIES:
@@ -274,7 +274,7 @@ class MontyRepl:
             self._saved = await self._state(session)
 
     async def _settled(self) -> None:
-        """Until what was begun after the last cell is done."""
+        """Waits until what was begun after the last cell is done."""
         if self._saving is not None and self._saving is not asyncio.current_task():
             await asyncio.wait({self._saving})
             self._saving = None
@@ -320,7 +320,7 @@ def _blamed(fed: MontyOutcome) -> MontyOutcome:
     return fed
 
 
-def _seen(fed: MontyOutcome, most: int) -> _CellFindings | None:
+def _findings_of(fed: MontyOutcome, most: int) -> _CellFindings | None:
     """What the look found, if it can be believed to be that."""
     if fed.ending != "ok" or not isinstance(text := fed.value.output, str) or len(text) > 8 * most:
         return None

@@ -121,12 +121,12 @@ class MontySandbox(ClosedOnExit):
 
 
 _open: set[ref[MontySandbox]] = set()
-"""Those that were started and not closed, be they still there or not."""
+"""The interpreters that were started and not closed, whether they still live or not."""
 
 
 @atexit.register
 def _close_what_is_open() -> None:
-    """For a program that ends without it: the threads of Monty must be at rest before Python is taken apart."""
+    """Closes interpreters at the end of a program: the threads of Monty must be at rest before Python is torn down."""
     if not _open:
         return
 
@@ -152,11 +152,11 @@ async def enter_or_undo(started: _AsyncEnterable) -> None:
     try:
         await asyncio.shield(starting)
     except asyncio.CancelledError:
-        await run_to_completion(_left(starting, started), longest=None)
+        await run_to_completion(_close_when_started(starting, started), longest=None)
         raise
 
 
-async def _left(starting: asyncio.Future[Any], started: _AsyncEnterable) -> None:
+async def _close_when_started(starting: asyncio.Future[Any], started: _AsyncEnterable) -> None:
     await asyncio.wait({starting})
     if starting.exception() is None:
         await started.__aexit__(None, None, None)

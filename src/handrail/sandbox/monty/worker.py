@@ -1,4 +1,4 @@
-"""A worker process of Monty, made smaller from outside: no file, no socket, no core, and an end to its time.
+"""Confines a worker process of Monty from outside: no files, no sockets, no core dumps, and limited processor time.
 
 Monty needs none of these limits to keep code in. They hold if Monty does not: what takes over a worker cannot open
 anything, and what computes on after its host was killed ends. Linux only; elsewhere a worker is as Monty makes it.
@@ -17,7 +17,7 @@ from contextlib import suppress
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 0
 _BESIDE_THE_HEAP = 2**30
 _COPIES = 4
-"""Of the heap: what is sent is written out first."""
+"""How many times its size the heap takes: what is sent is written out first."""
 
 
 class MontyWorker:
@@ -46,7 +46,7 @@ class MontyWorker:
             resource.prlimit(self._pid, what, (_lower(most, hard), _lower(most, hard)))
 
     def allow(self, seconds: float) -> None:
-        """From now on it may compute for so long, and a second or two more; then the system ends it."""
+        """Allows so much computing time from now on, and a second or two more; then the system ends it."""
         if not self._is_alive():
             return
         import resource
@@ -84,5 +84,5 @@ class MontyWorker:
 
 
 def _lower(limit: int, hard: int) -> int:
-    """Only root may ask for more than there was; -1 is no limit."""
+    """Lowers a limit. Only root may ask for more than there was; -1 is no limit."""
     return limit if hard < 0 else min(limit, hard)

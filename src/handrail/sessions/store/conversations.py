@@ -5,7 +5,7 @@
     content/<ab>/<sha256>                texts of 1,024 bytes or more, images, files
 
 Saving a longer version of what is there adds lines; anything else writes the file
-anew. Either way the old conversation or the new one is there, whenever the machine
+again. Either way the old conversation or the new one is there, whenever the machine
 stops. Several processes may share a folder; who saves last is believed. Every
 method blocks: call them from a thread if an event loop must go on meanwhile.
 """
@@ -60,7 +60,7 @@ class ConversationMatch(Struct, frozen=True):
     id: str
     title: str
     index: int
-    """Of the message; -1 is the title."""
+    """The number of the message; -1 is the title."""
     excerpt: str
 
 
@@ -104,23 +104,23 @@ class ConversationStore:
             ContentError: It is there, but damaged.
         """
         with self._locked(fcntl.LOCK_SH):
-            return Conversation(self._known(id, self._about(id)).messages)
+            return Conversation(self._saved_revision(id, self._about(id)).messages)
 
     def about(self, id: str) -> ConversationMetadata:
         with self._locked(fcntl.LOCK_SH):
             return self._about(id)
 
     def fork(self, id: str, *, upto: int | None = None) -> str:
-        """Another conversation that begins as this one does; its long contents are not copied."""
+        """Makes another conversation that begins as this one does; its long contents are not copied."""
         with self._locked():
             about = self._about(id)
-            messages = self._known(id, about).messages[:upto]
+            messages = self._saved_revision(id, about).messages[:upto]
             forked = self._new_id("conversation")
             self._save(forked, Conversation(messages), about.title, id)
         return forked
 
     def list(self) -> tuple[ConversationMetadata, ...]:
-        """All of them, the last saved first; also one that is damaged, with its `problem`."""
+        """All conversations, the last saved first; a damaged one is listed with its `problem`."""
         with self._locked(fcntl.LOCK_SH):
             return self._all()
 
@@ -175,7 +175,7 @@ class ConversationStore:
         return about, tuple(_referred(lines))
 
     def _places(self, id: str, needle: str) -> tuple[tuple[int, str], ...]:
-        """In one conversation. A search does not end at what is damaged, or was deleted meanwhile."""
+        """The places in one conversation. A search does not end at what is damaged, or was deleted meanwhile."""
         try:
             with self._locked(fcntl.LOCK_SH):
                 lines = self._lines(id, self._about(id))
@@ -194,7 +194,7 @@ class ConversationStore:
 
     @contextmanager
     def unchanging(self) -> Iterator[None]:
-        """Nobody saves in this folder until the block ends."""
+        """Holds the lock of the folder, so that nobody saves in it until the block ends."""
         with self._locked(fcntl.LOCK_SH):
             yield
 
@@ -236,7 +236,7 @@ class ConversationStore:
         known = None
         if (folder / "metadata.toml").exists():
             about = self._about(id)
-            known = self._known(id, about)
+            known = self._saved_revision(id, about)
         said = conversation.messages
         adds = known is not None and said[: len(known.messages)] == known.messages
         size = self._add(folder, said, known) if known is not None and adds else self._rewrite(folder, said, about)
@@ -271,7 +271,7 @@ class ConversationStore:
     def _packed(self, messages: tuple[Message, ...]) -> bytes:
         return b"".join(pack_message(message, self._content.put) + b"\n" for message in messages)
 
-    def _known(self, id: str, about: ConversationMetadata) -> _SavedRevision:
+    def _saved_revision(self, id: str, about: ConversationMetadata) -> _SavedRevision:
         saved = self._saved.get(id)
         if saved is None or saved.revision != about.revision or saved.size != about.bytes:
             saved = self._read(id, about)

@@ -26,9 +26,9 @@ class ConversationChoices(Struct, frozen=True, kw_only=True):
     """How a conversation goes on: what a person chose for it, and what a program that takes it up must know."""
 
     model: str = ""
-    """By its name in the configuration; `""` is the default one."""
+    """The name of the model in the configuration; `""` is the default one."""
     ensembles: tuple[str, ...] | None = None
-    """Those that are offered; None is all."""
+    """The ensembles that are offered; None offers all."""
     off: tuple[str, ...] = ()
     """Tools that are switched off, by their scoped names."""
     once: str = ""
@@ -50,7 +50,7 @@ class ConversationMetadata(Struct, frozen=True, kw_only=True):
     chosen: ConversationChoices = ConversationChoices()
     format: int = FORMAT
     problem: str = ""
-    """In a list, why it cannot be read. It is written nowhere."""
+    """Why the conversation cannot be read, in a list. It is written nowhere."""
 
 
 def read(path: Path) -> ConversationMetadata:

@@ -43,15 +43,15 @@ class Conversations(Protocol):
     def about(self, id: str) -> ConversationMetadata: ...
 
     def fork(self, id: str, *, upto: int | None = None) -> str:
-        """Another conversation that begins as this one does; its long contents are not copied."""
+        """Makes another conversation that begins as this one does; its long contents are not copied."""
         ...
 
     def list(self) -> tuple[ConversationMetadata, ...]:
-        """All of them, the last saved first; also one that is damaged, with its `problem`."""
+        """All conversations, the last saved first; a damaged one is listed with its `problem`."""
         ...
 
     def search(self, words: str) -> tuple[ConversationMatch, ...]:
-        """Where this text occurs, in whatever case, in titles and in what was said and answered."""
+        """The places where this text occurs, in whatever case, in titles and in what was said and answered."""
         ...
 
     def delete(self, id: str) -> None:

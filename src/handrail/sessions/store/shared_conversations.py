@@ -196,7 +196,7 @@ class SharedConversations:
         return self._database.write_now(work, serializable=False)
 
     def _places(self, id: str, needle: str) -> tuple[tuple[int, str], ...]:
-        """In one conversation. A search does not end at what is damaged."""
+        """The places in one conversation. A search does not end at what is damaged."""
 
         def work(connection: psycopg.Connection) -> tuple[tuple[int, str], ...]:
             def get(digest: str) -> bytes:
@@ -289,7 +289,7 @@ def _lines(connection: psycopg.Connection, id: str) -> list[bytes]:
 
 
 def _common(connection: psycopg.Connection, id: str, lines: Sequence[bytes]) -> int:
-    """How many of the first lines are there already."""
+    """The number of the first lines that are there already."""
     there = _lines(connection, id)
     pairs = enumerate(zip(there, lines, strict=False))
     return next((at for at, (old, new) in pairs if old != new), min(len(there), len(lines)))

@@ -33,7 +33,7 @@ def is_output_id(id: str) -> bool:
 class KeptOutput(NamedTuple):
     id: str
     at: int
-    """When it was put, in milliseconds since 1970."""
+    """The time at which the output was stored, in milliseconds since 1970."""
     size: int
 
 
@@ -41,7 +41,7 @@ class KeptOutputs(Spill, Protocol):
     """A `Spill` that can be looked through, and from which outputs are removed."""
 
     async def known(self) -> list[KeptOutput]:
-        """All of them, the oldest first."""
+        """All outputs, the oldest first."""
         ...
 
     async def delete(self, ids: Iterable[str]) -> int:
@@ -103,11 +103,11 @@ class DirectorySpill:
     def _put(self, id: str, text: str) -> None:
         data = text.encode("utf-8", "surrogatepass")
         with self._lock:
-            sizes = self._known()
+            sizes = self._sizes_on_disk()
             _write(self._folder / f"{id}{_SUFFIX}", data)
             sizes[f"{id}{_SUFFIX}"] = len(data)
 
-    def _known(self) -> BoundedMemory[str, int]:
+    def _sizes_on_disk(self) -> BoundedMemory[str, int]:
         """What lies in the folder. What a killed process left half written is among it, and goes in its turn."""
         if self._sizes is None:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -123,7 +123,7 @@ class DirectorySpill:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Under its name there is the whole output or nothing, whenever the process ends."""
+    """Writes a file so that its name has the whole output or nothing, whenever the process ends."""
     unfinished = path.with_suffix(_UNFINISHED)
     try:
         with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:

@@ -96,7 +96,8 @@ def flat_descriptor(table: TomlTable) -> TomlTable:
 
 
 def make_tool(table: TomlTable, handlers: Handlers = NO_HANDLERS, resolve: Resolve = import_function) -> Tool:
-    """As `build_tool`, for a table that knows its place. `resolve` finds the function of a Python body."""
+    """Builds a tool like `build_tool`, from a table that knows its place. `resolve` finds the function of a Python
+    body."""
     table.only(_KEYS)
     name = tool_name_in(table)
     table.flag("enabled")

@@ -149,7 +149,7 @@ def _program(template: ArgumentTemplate, table: TomlTable) -> str:
 
 
 def _cwd(table: TomlTable) -> str | None:
-    """By default the folder of the file, so that a script beside it can be run as `./script`."""
+    """The working directory: by default the folder of the file, so that a script beside it can be run as `./script`."""
     folder, given = table.at("cwd").folder, table.text("cwd")
     if folder is None:
         return given

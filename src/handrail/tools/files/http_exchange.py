@@ -60,7 +60,7 @@ async def _send(
     client: HttpClient, request: HttpToolRequest, url: str, redirects: int, max_bytes: int
 ) -> tuple[str, str]:
     """The media type and text of a good answer."""
-    answer = await client.ask(*_asked(request, url), request.body or b"")
+    answer = await client.ask(*_address_and_head(request, url), request.body or b"")
     try:
         location = answer.headers.get("location")
         if 300 <= answer.status < 400 and location is not None and redirects:
@@ -74,7 +74,7 @@ async def _send(
     return await _send(client, request, following, redirects - 1, max_bytes)
 
 
-def _asked(request: HttpToolRequest, url: str) -> tuple[HttpAddress, bytes]:
+def _address_and_head(request: HttpToolRequest, url: str) -> tuple[HttpAddress, bytes]:
     try:
         address = HttpAddress.of(url)
         return address, request_head(request.method, address, request.headers)
@@ -105,7 +105,7 @@ async def _refused(answer: HttpAnswer, request: HttpToolRequest) -> ToolError:
 
 
 async def _beginning(answer: HttpAnswer, size: int) -> bytes:
-    """As much of the body as comes: the status has said what became of the request."""
+    """The part of the body that arrives: the status has said what became of the request."""
     body = bytearray()
     with suppress(OSError, BadHttpAnswer):
         while len(body) < size and (chunk := await answer.read()):

@@ -56,7 +56,7 @@ class HttpHandler:
     json: JsonTemplate | None = None
     body: ArgumentTemplate | None = None
     expect: Expect | None = None
-    """None goes by the media type of the answer."""
+    """The expected form of the answer; None goes by its media type."""
     redirects: bool = False
     max_bytes: int = MAX_BYTES
     side_effects: bool = False

@@ -126,7 +126,7 @@ def ensemble_mistakes(path: Path, resolve: Resolve = import_function) -> tuple[A
 
 
 def tool_mistakes(path: Path, resolve: Resolve = import_function) -> list[ConfigError]:
-    """All that is wrong with the file of one tool."""
+    """All mistakes in the file of one tool."""
     try:
         return all_mistakes(read_toml_file(path), lambda top: read_tool(top, resolve=resolve))[1]
     except ConfigError as error:

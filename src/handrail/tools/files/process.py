@@ -18,11 +18,11 @@ STDERR_KEPT = 4096
 @dataclass(frozen=True, slots=True)
 class ProgramResult:
     code: int
-    """Of its exit; a negative one is the signal that ended it."""
+    """The exit code; a negative one is the signal that ended it."""
     output: bytes
     errors: bytes
     overflowed: bool
-    """It wrote more than the limit and was stopped for that."""
+    """Whether it wrote more than the limit, and was stopped for that."""
 
 
 async def run_program(

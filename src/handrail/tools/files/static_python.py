@@ -99,7 +99,7 @@ def is_installed(name: str) -> bool:
 
 
 def tools_in_source(file: Path) -> int:
-    """How many functions a Python file makes tools by decorating them, as far as its text shows.
+    """The number of functions of a Python file that its decorators make tools, as far as its text shows.
 
     Raises:
         UsageError: It is no Python, or imports a module that is not there.

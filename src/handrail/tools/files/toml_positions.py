@@ -99,7 +99,7 @@ class _TomlScanner:
         return table
 
     def _last(self, table: Path) -> Path:
-        """Of an array of tables its last element, since that is what a header continues."""
+        """The last element of an array of tables, since that is what a header continues."""
         return (*table, self._lengths[table] - 1) if table in self._lengths else table
 
     def _pair(self, table: Path, *, of: Path | None = None) -> None:

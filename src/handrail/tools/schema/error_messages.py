@@ -38,7 +38,7 @@ class ValidationMessages:
         self._value = value
 
     def all(self, errors: Iterable[ValidationError]) -> list[str]:
-        """One sentence per problem, the same one never twice, and the number of those left out."""
+        """One sentence for each problem, none twice, and the number of those left out."""
         said: dict[str, None] = {}
         unsaid = 0
         for error in errors:
@@ -154,7 +154,7 @@ _BOUNDS: dict[type, tuple[str, str]] = {
     Kind.MinProperties: ("at least", "field"),
     Kind.MaxProperties: ("at most", "field"),
 }
-"""How each kind of limit is said, and what it counts."""
+"""The words for each kind of limit, and what it counts."""
 _WORDS: dict[type, str] = {
     Kind.UniqueItems: "expected items that all differ",
     Kind.Contains: "expected another number of items of the kind it must contain",
@@ -210,7 +210,7 @@ def _count(number: int, thing: str) -> str:
 
 
 def _cut(text: str) -> str:
-    """One line, and nothing in it that a terminal would act on."""
+    """The text in one line, with nothing in it that a terminal would act on."""
     start = text[: MAX_SHOWN + 1]
     if not start.isprintable():
         start = "".join(char if char.isprintable() else repr(char)[1:-1] for char in start)

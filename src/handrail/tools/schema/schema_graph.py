@@ -81,7 +81,7 @@ class SchemaGraph:
         self._secret = any(node.is_secret for node in self.nodes)
 
     def weights(self, max_chain: int) -> list[int]:
-        """For each node, how many subschemas one value meets there, references followed.
+        """The number of subschemas, for each node, that one value meets there, references followed.
 
         Raises:
             UnusableSchema: A subschema applies to the same value again, without end; or the chain is too long.
@@ -243,7 +243,7 @@ class SchemaGraph:
                 node.in_place += {target, *self._overrides(keyword, target)}
 
     def _overrides(self, keyword: str, target: int) -> list[int]:
-        """Where a dynamic reference may lead besides the target it names."""
+        """The targets of a dynamic reference besides the one that it names."""
         if keyword == "$ref":
             return []
         anchor = "$dynamicAnchor" if keyword == "$dynamicRef" else "$recursiveAnchor"

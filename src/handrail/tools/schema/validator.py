@@ -35,18 +35,18 @@ class SchemaBudget(Struct, frozen=True):
     """How much a schema may cost."""
 
     bytes: int = 256 * 1024
-    """As JSON."""
+    """The size as JSON."""
     depth: int = 64
-    """Of its JSON."""
+    """The depth of its JSON."""
     subschemas: int = 5_000
     expansion: int = 20_000
-    """How many subschemas one value may meet, references followed."""
+    """The number of subschemas that one value may meet, references followed."""
     chain: int = 256
-    """How many references and combinations may follow each other without going into the value."""
+    """The number of references and combinations that may follow each other without going into the value."""
     patterns: int = 64 * 1024 * 1024
     """Bytes that all its compiled patterns may take together."""
     report: int = 100_000
-    """How many meetings of a subschema and a part of a value are gone through to say what is wrong."""
+    """The number of steps, each a subschema and a part of a value, that are taken to say what is wrong."""
 
 
 class Validator:

@@ -51,7 +51,7 @@ def ascii_letter(letter: str) -> str:
 
 
 MAX_DEPTH = 60
-"""Of a schema, so that every compiler can follow it."""
+"""The greatest depth of a schema, so that every compiler can follow it."""
 LARGEST = 10**300
 """Of a number, so that every language has it."""
 
@@ -70,7 +70,7 @@ class CatalogueTool(Struct, frozen=True, omit_defaults=True, kw_only=True):
     timeout_ms: int | None = None
     tags: tuple[str, ...] | None = None
     models: tuple[str, ...] | None = None
-    """Those that may call it; None is every model that calls tools."""
+    """The models that may call it; None is every model that calls tools."""
 
     @property
     def identifier(self) -> str:
@@ -82,7 +82,7 @@ class CatalogueModel(Struct, frozen=True, omit_defaults=True, kw_only=True):
     id: str
     provider: str | None = None
     model: str | None = None
-    """As its provider calls it."""
+    """The name that its provider gives the model."""
     supports_tool_calls: bool = True
     tools: tuple[str, ...] | None = None
     """The names that are valid for it. None, while it is not yet in a catalogue: those that let it call them."""

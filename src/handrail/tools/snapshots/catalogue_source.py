@@ -48,7 +48,7 @@ async def read_source(source: str, *, timeout: float = 30.0) -> NodeCatalogue:
         ConfigError: It is no catalogue, or one that contradicts itself.
     """
     if source.lower().startswith(("http://", "https://")):
-        return read_catalogue(await _fetched(source, timeout), _shown(source))
+        return read_catalogue(await _fetched(source, timeout), _shown_url(source))
     return read_catalogue(await asyncio.to_thread(_read_file, source), source)
 
 
@@ -140,9 +140,9 @@ async def _fetched(url: str, timeout: float) -> bytes:
         async with time_limit(timeout):
             return await _body(await client.ask(address, request), url)
     except TimeoutError as error:
-        raise UsageError(f"{_shown(url)} did not answer within {timeout:g} s") from error
+        raise UsageError(f"{_shown_url(url)} did not answer within {timeout:g} s") from error
     except (ValueError, HttpNotConnected, BadHttpAnswer, ssl.SSLError, OSError) as error:
-        raise UsageError(f"{_shown(url)} cannot be read: {describe_exception(error)}") from error
+        raise UsageError(f"{_shown_url(url)} cannot be read: {describe_exception(error)}") from error
     finally:
         await client.aclose()
 
@@ -150,18 +150,18 @@ async def _fetched(url: str, timeout: float) -> bytes:
 async def _body(answer: HttpAnswer, url: str) -> bytes:
     try:
         if answer.status != 200:
-            raise UsageError(f"{_shown(url)} answered {answer.status} {answer.reason}, and no catalogue")
+            raise UsageError(f"{_shown_url(url)} answered {answer.status} {answer.reason}, and no catalogue")
         body = bytearray()
         while chunk := await answer.read():
             body += chunk
             if len(body) > MOST:
-                raise UsageError(f"{_shown(url)} answered with more than {MOST} bytes")
+                raise UsageError(f"{_shown_url(url)} answered with more than {MOST} bytes")
         return bytes(body)
     finally:
         answer.close()
 
 
-def _shown(url: str) -> str:
+def _shown_url(url: str) -> str:
     """The address without a login and without a query, which may hold keys."""
     try:
         parts = urlsplit(url)

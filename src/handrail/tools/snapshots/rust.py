@@ -141,7 +141,7 @@ def _model(model: CatalogueModel, names: dict[str, str]) -> str:
         id=rust_string(model.id),
         provider=_option(model.provider),
         model=_option(model.model),
-        supports_tool_calls=_word(model.supports_tool_calls),
+        supports_tool_calls=_literal(model.supports_tool_calls),
         tools=_inline(names[name] for name in model.tools or ()),
     )
 
@@ -151,10 +151,10 @@ def _struct(kind: str, /, **fields: str) -> str:
 
 
 def _option(value: str | int | None) -> str:
-    return "None" if value is None else f"Some({_word(value)})"
+    return "None" if value is None else f"Some({_literal(value)})"
 
 
-def _word(value: str | int) -> str:
+def _literal(value: str | int) -> str:
     match value:
         case bool():
             return "true" if value else "false"

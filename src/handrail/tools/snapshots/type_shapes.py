@@ -49,7 +49,7 @@ class MappingShape:
 
 @dataclass(frozen=True, slots=True)
 class AnyShape:
-    """Nothing that a type could say."""
+    """A shape of which a type could say nothing."""
 
 
 class ShapeField(NamedTuple):

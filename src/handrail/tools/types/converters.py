@@ -32,16 +32,8 @@ from handrail.tools.types.type_nodes import (
 from handrail.tools.types.unions import choose_member
 
 
-def converter(annotation: Any) -> Convert | None:
-    """What turns validated JSON into the type, or None where the JSON already is the value.
-
-    Raises:
-        InvalidDefinition: The type has no JSON form.
-    """
-    return converter_of_node(read_type(annotation))
-
-
 def converter_of_node(node: Node) -> Convert | None:
+    """The function that turns validated JSON into a value of the type, or None where the JSON already is the value."""
     compiler = _ConverterCompiler()
     convert = compiler.of(node)
     return convert if convert is None or not compiler.recursive else _bounded(convert)

@@ -14,7 +14,7 @@ from handrail.core.errors import InvalidDefinition
 from handrail.tools.types.hints import class_hints
 
 MISSING: Any = inspect.Parameter.empty
-"""Stands for a default that there is not, or that is made anew each time."""
+"""Stands for a default that there is not, or that is made again each time."""
 
 # Factories that always make the same, so that what they make can be shown as the default.
 _PLAIN_FACTORIES = (list, dict, set, frozenset)
@@ -103,7 +103,7 @@ def _struct(cls: type[msgspec.Struct], hints: Mapping[str, Any]) -> RecordShape:
         required = default is msgspec.NODEFAULT
         shown = MISSING if required or default is msgspec.UNSET else default
         if hasattr(default, "factory"):
-            shown = _made_by(default.factory)
+            shown = _default_of_factory(default.factory)
         fields.append(RecordField(name, key, hints[name], required, shown))
     tag = None if config.tag is None or config.tag_field is None else (config.tag_field, config.tag)
     return RecordShape(tuple(fields), tag)
@@ -131,7 +131,7 @@ def _named_tuple_fields(cls: Any, hints: Mapping[str, Any]) -> Iterator[RecordFi
 
 
 def _dataclass_fields(cls: Any, hints: Mapping[str, Any]) -> Iterator[RecordField]:
-    """Those that `__init__` takes, `InitVar`s included."""
+    """The fields that `__init__` takes, `InitVar`s included."""
     for name, parameter in inspect.signature(cls).parameters.items():
         known = cls.__dataclass_fields__.get(name)
         if known is None or parameter.kind is parameter.POSITIONAL_ONLY:
@@ -140,9 +140,13 @@ def _dataclass_fields(cls: Any, hints: Mapping[str, Any]) -> Iterator[RecordFiel
                 "let dataclass write __init__"
             )
         required = parameter.default is parameter.empty
-        default = parameter.default if known.default_factory is dataclasses.MISSING else _made_by(known.default_factory)
+        default = (
+            parameter.default
+            if known.default_factory is dataclasses.MISSING
+            else _default_of_factory(known.default_factory)
+        )
         yield RecordField(name, name, hints.get(name, Any), required, default)
 
 
-def _made_by(factory: Any) -> Any:
+def _default_of_factory(factory: Any) -> Any:
     return factory() if factory in _PLAIN_FACTORIES else MISSING

@@ -75,7 +75,7 @@ def _text(convert: Convert | None = None) -> ScalarFacts:
 
 
 def _named(kind: str, convert: Convert) -> Convert:
-    """With the value in the words of a refusal: Python's own do not say which of several dates they mean."""
+    """The refusal with the value in it: Python's own words do not say which of several dates they mean."""
 
     def named(text: Any) -> Any:
         try:

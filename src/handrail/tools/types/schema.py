@@ -62,7 +62,7 @@ def default_keyword(node: Node, value: Any) -> dict[str, Any]:
     if value is MISSING or _is_named_tuple(value) or any(leaf == ScalarNode(Secret) for leaf in leaf_nodes(node)):
         return {}
     try:
-        plain = msgspec.to_builtins(value, str_keys=True, enc_hook=_plain)
+        plain = msgspec.to_builtins(value, str_keys=True, enc_hook=_as_json_value)
         json.dumps(plain, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
         return {}
@@ -233,7 +233,7 @@ def _is_named_tuple(value: Any) -> bool:
     return isinstance(value, tuple) and hasattr(value, "_fields")
 
 
-def _plain(value: Any) -> Any:
+def _as_json_value(value: Any) -> Any:
     if isinstance(value, PurePath):
         return str(value)
     if hasattr(value, "model_dump"):

@@ -44,13 +44,13 @@ class FunctionShape:
     input_schema: dict[str, Any]
     output_schema: dict[str, Any] | None
     converters: dict[str, Convert] = field(default_factory=dict)
-    """For the parameters whose JSON is not yet the value."""
+    """Converters for the parameters whose JSON is not yet the value."""
     injected: str | None = None
     """The parameter that gets the `Invocation`; no schema shows it."""
     deps_type: Any = None
     """What that `Invocation` says of its `deps`; None is nothing."""
     extra_converter: Convert | None = None
-    """For each argument that goes to `**kwargs`."""
+    """The converter of each argument that goes to `**kwargs`."""
 
 
 def read_function(function: Callable[..., Any]) -> FunctionShape:

@@ -36,7 +36,7 @@ class ScalarNode:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceNode:
-    """One of a few values: each as it stands in JSON, and as Python has it."""
+    """One of a few values, each as it stands in JSON and as Python has it."""
 
     members: tuple[tuple[Any, Any], ...]
     enum: type[Enum] | None = None
@@ -136,7 +136,9 @@ def read_type(annotation: Any) -> Node:
         InvalidDefinition: It has no JSON form.
     """
     origin = typing.get_origin(annotation)
-    return _plain(annotation) if origin is None else _applied(annotation, origin, typing.get_args(annotation))
+    return (
+        _unannotated_node(annotation) if origin is None else _applied(annotation, origin, typing.get_args(annotation))
+    )
 
 
 def leaf_nodes(node: Node) -> Iterator[Node]:
@@ -157,7 +159,7 @@ def leaf_nodes(node: Node) -> Iterator[Node]:
                 yield leaf
 
 
-def _plain(annotation: Any) -> Node:
+def _unannotated_node(annotation: Any) -> Node:
     if annotation is Any or annotation is object:
         return AnyNode()
     if annotation is None:

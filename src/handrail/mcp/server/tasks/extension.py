@@ -69,7 +69,7 @@ def _cancel(task: ServerTask, params: TaskParams) -> dict[str, Any]:
 
 
 def require_tasks(request: Request) -> None:
-    """Only for clients that say they know what tasks are, in the request itself."""
+    """Refuses clients that do not say, in the request itself, that they know tasks."""
     if not is_modern(request):
         raise MCPError(METHOD_NOT_FOUND, "Method not found")
     if "tasks" not in declared_capabilities(request):
@@ -93,12 +93,12 @@ def check_task_header(request: Request, task_id: str) -> None:
 
 
 def task_created(task: ServerTask) -> dict[str, Any]:
-    """In place of the result of the call that became a task."""
+    """The result of a call that became a task."""
     return {"resultType": "task", **_common(task)}
 
 
 def task_details(task: ServerTask) -> dict[str, Any]:
-    """All that is known of it."""
+    """Everything that is known of a task."""
     return {"resultType": "complete", **_common(task), **_by_status(task)}
 
 

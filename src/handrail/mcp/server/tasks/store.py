@@ -34,7 +34,7 @@ class TaskLimits(Struct, frozen=True, kw_only=True):
 
     most: int = 1_000
     each: int = 100
-    """Of one caller."""
+    """The tasks of one caller."""
     size: int = 64 * 1024 * 1024
     """Bytes of all results; beyond them those that ended first are forgotten."""
     keep: float = 3_600.0

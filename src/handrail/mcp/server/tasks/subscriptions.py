@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from typing import Any, cast
 
@@ -28,8 +27,6 @@ _MOST_IDS = 100
 _MOST_STREAMS = 256
 _BACKLOG = 1_024
 """Notices that wait for a client that does not read. Beyond them its stream is ended."""
-
-Listen = Callable[[Request, types.SubscriptionsListenRequestParams], Awaitable[types.SubscriptionsListenResult]]
 
 
 class TaskSubscriptions:

@@ -41,7 +41,7 @@ def claim_tokens(text: str) -> list[str]:
 
 
 def canonical_token(token: str) -> str:
-    """One spelling for each value: `270.0`, `270` and `270,00` are the same, and so are `Lisbon` and `lisbon`."""
+    """The one spelling of a value: `270.0`, `270` and `270,00` are the same, and so are `Lisbon` and `lisbon`."""
     plain = token.casefold()
     if not has_digit(plain):
         return _NUMBER_WORDS.get(plain, plain)

@@ -10,13 +10,13 @@ from handrail.core.errors import Outcome
 
 
 class LanguagePhrases(Struct, frozen=True, kw_only=True):
-    """One language."""
+    """The phrases of one language."""
 
     result: str
     yes: str
     no: str
     none: str
-    """In place of a value that is null or empty."""
+    """The words for a value that is null or empty."""
     nothing_returned: str
     nothing_found: str
     conjunction: str
@@ -30,7 +30,7 @@ class LanguagePhrases(Struct, frozen=True, kw_only=True):
     about_itself: re.Pattern[str]
     """A person asks what the model can do, and nothing else."""
     function_words: frozenset[str]
-    """They join a sentence and state nothing. A word that tells this language from the other is among them."""
+    """Words that join a sentence and state nothing. Words that tell this language from the other are among them."""
     ordinary_nouns: frozenset[str]
     """Nouns with a capital that name nothing in particular."""
     number_words: dict[str, str]

@@ -128,7 +128,8 @@ class _AguiReader:
         """Calls without a result, by id: the names of their tools."""
 
     def read(self, *, goes_on: bool) -> Iterator[Message]:
-        """With `goes_on`, the calls at the end wait for what is answered now, and are left to the run that goes on."""
+        """Reads a run's input. With `goes_on`, the calls at the end wait for an answer now, and are left to the resumed
+        run."""
         for at, message in enumerate(self._messages):
             param = f"messages[{at}].content"
             match message:

@@ -25,7 +25,7 @@ def _frames(events: Sequence[Event]) -> bytes:
 
 
 class AguiWriter(AnswerWriter):
-    """Each reply of the model is a message of its own, followed by its calls and their results."""
+    """Writes each reply of the model as a message of its own, followed by its calls and their results."""
 
     collects: ClassVar[bool] = True
     between: ClassVar[str] = ""

@@ -200,6 +200,6 @@ TOOL: FieldTable = {
     "input_examples": hint_field("write them into the description", []),
     "strict": ignored_field("calls are held to the schema as far as the model's service can"),
 }
-"""Of one of the client's tools."""
+"""The fields of one of the client's tools."""
 
 COUNT: FieldTable = {**_BOTH, "compaction": ignored_field("the service ignores it here too")}

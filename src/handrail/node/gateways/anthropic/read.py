@@ -73,7 +73,7 @@ def read_messages_request(data: bytes, headers: Mapping[str, str], most: int) ->
 
 
 def read_count_request(data: bytes, headers: Mapping[str, str], most: int) -> GatewayRequest:
-    """As `read_messages_request`, of a request whose tokens are to be counted: it says nothing of its answer.
+    """Reads a request whose tokens are to be counted, like `read_messages_request`: it says nothing of its answer.
 
     Raises:
         BusError: The request could not be answered as it stands (`bad_request`), with the place that is wrong.

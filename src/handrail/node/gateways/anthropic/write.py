@@ -152,6 +152,6 @@ def _source(citation: Citation) -> dict[str, Any]:
 
 
 def _range(citation: Citation) -> tuple[int, int]:
-    """Where it starts and ends; a place without an end is an empty range. A service may send anything."""
+    """The start and end of a citation; a place without an end is an empty range. A service may send anything."""
     start = max(citation.start or 0, 0)
     return start, start if citation.end is None else max(citation.end, start)

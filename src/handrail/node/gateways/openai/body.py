@@ -210,11 +210,11 @@ FUNCTION: FieldTable = {
     **honoured_fields(ChatFunctionDeclaration),
     "strict": ignored_field("calls are held to the schema as far as the model's service can"),
 }
-"""Of one of the client's tools, inside of its `function`."""
+"""The fields of `function` in one of the client's tools."""
 JSON_SCHEMA: FieldTable = {
     **honoured_fields(ChatJsonSchema),
     "description": hint_field("write it into the messages"),
     "name": ignored_field("nothing here goes by it"),
     "strict": ignored_field("the answer is held to the schema as far as the model's service can"),
 }
-"""Of `response_format.json_schema`."""
+"""The fields of `response_format.json_schema`."""

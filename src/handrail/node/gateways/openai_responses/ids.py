@@ -25,7 +25,7 @@ def run_id_for_request(run: str, asked: GatewayRequest) -> str:
 
 
 def possible_run_ids(run: str) -> tuple[str, ...]:
-    """Every id that `run_id_for_request` can make of one."""
+    """Every id that `run_id_for_request` can make of a request."""
     return run, f"{run}_r0", f"{run}_r1"
 
 

@@ -51,7 +51,7 @@ from handrail.node.gateways.request_parsing import bytes_of, convert_field, medi
 from handrail.run.history import unanswered_calls
 
 Earlier = Mapping[str, EarlierAnswer]
-"""By the id of the response."""
+"""Earlier responses by their ids."""
 _NO_RESULT = "this call has no result: it was not run, or not to its end"
 _UNKNOWN_RESULT = "(the result of this call is no longer known)"
 

@@ -18,7 +18,7 @@ from handrail.node.gateways.openai_responses.ids import item_id
 from handrail.run.history import calls_of_reply
 
 Event = dict[str, Any]
-"""Without its `sequence_number`."""
+"""An event without its `sequence_number`."""
 LABEL = "handrail"
 """The `server_label` of calls that the node ran."""
 _UNSET = ("output", "error", "approval_request_id")
@@ -171,7 +171,7 @@ class ResponseOutput:
         return [*self.close(stop), *self._give_up_running(), *self.hand_over(calls)]
 
     def cut_off(self) -> None:
-        """Nothing more comes, and what was being written is not complete."""
+        """Ends the output: nothing more comes, and the unfinished item is incomplete."""
         self.close("max_tokens")
         self._give_up_running()
 

@@ -117,7 +117,7 @@ def _answer_of(earlier: Earlier, id: str) -> EarlierAnswer:
 
 
 def _refuse_values(body: ResponsesBody) -> None:
-    """What would change the form of the answer, and cannot be had."""
+    """What would change the form of the answer, and is not available."""
     if "message.output_text.logprobs" in (body.include or ()):
         refuse_field("include", "log probabilities are not given here; leave it out")
     if body.background and body.store is False:

@@ -57,9 +57,9 @@ class StoredResponse(Struct, frozen=True, kw_only=True):
     messages: tuple[Message, ...]
     """The whole conversation: what was asked, and then the answer."""
     asked: int
-    """How many of the messages were asked."""
+    """The number of messages that were asked."""
     instructions: int
-    """How many of the first messages are instructions, which do not carry over."""
+    """The number of leading messages that are instructions, which do not carry over."""
     document: dict[str, Any]
     called: frozenset[str] = frozenset()
     """The tools of the node that it called, also those of which the messages do not tell because it failed."""
@@ -197,7 +197,7 @@ class ResponseStore:
 
 
 def _check_complete(response: StoredResponse) -> None:
-    """Refuses a response that came to nothing: its conversation lacks what it did, and a model would do that again."""
+    """Refuses a response that failed: its conversation lacks what it did, and a model would do that again."""
     if (status := response.document["status"]) in ("failed", "cancelled"):
         raise BusError(
             "bad_request",
@@ -297,7 +297,7 @@ class ResponseRoutes:
         return {"id": id, "object": "response", "deleted": True}
 
     async def _cancel(self, request: Request, caller: Caller, id: str) -> object:
-        """One that is over stays as it ended, and is answered as it is."""
+        """Cancels a response. One that is over stays as it ended, and is answered as it is."""
         if isinstance(found := await self._found(id, caller), SharedAnswer):
             await found.talk.stop()
             found = await self._found(id, caller)

@@ -118,7 +118,7 @@ class ResponsesWriter(AnswerWriter):
         return self._frames(events) + DONE
 
     def fail(self, failure: GatewayFailure) -> dict[str, Any]:
-        """The document of a response that came to nothing; of one that was cancelled it says that."""
+        """The document of a response that failed; of one that was cancelled it says that."""
         if self._over is None:
             self._output.cut_off()
             self._over = self.snapshot("cancelled" if failure.code == "cancelled" else "failed")

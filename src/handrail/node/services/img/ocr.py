@@ -20,9 +20,9 @@ _SIDE = 2_000
 _SURE = 0.5
 """Lines that the reader is less sure of are left out."""
 _FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
-"""Of the many that Pillow knows: for some of the others it starts programs."""
+"""The allowed formats of the many that Pillow knows: for some of the others it starts programs."""
 _SHARE = 0.08
-"""Of the picture, that a colour must have to be named."""
+"""The share of the picture that a colour must have to be named."""
 _COLOURS = {
     "black": (20, 20, 20),
     "white": (245, 245, 245),
@@ -44,7 +44,7 @@ class Picture(Struct, frozen=True):
     colours: tuple[str, ...]
     """The most common first."""
     lines: tuple[str, ...]
-    """From top to bottom, as they were read."""
+    """The lines from top to bottom, as they were read."""
 
     @property
     def text(self) -> str:

@@ -76,7 +76,7 @@ class ImgService:
         backend = request.params.get("backend") or ("model" if self._model is not None and task != "ocr" else "local")
         media_type, data = await self._blobs.read(request.input["image_cid"], request.caller.id)
         if backend == "model":
-            return {"output": await self._asked(task, media_type, data, request), "meta": {"backend": backend}}
+            return {"output": await self._ask_model(task, media_type, data, request), "meta": {"backend": backend}}
         if self._reader is None:
             raise BusError("not_implemented", f"this node has nothing that reads pictures; there: {_how_to_add()}")
         if task == "objects":
@@ -84,7 +84,7 @@ class ImgService:
         picture = await self._reader.read(data)
         return {"output": _described(picture, task), "meta": {"backend": backend}}
 
-    async def _asked(self, task: str, media_type: str, data: bytes, request: RouteRequest) -> dict[str, Any]:
+    async def _ask_model(self, task: str, media_type: str, data: bytes, request: RouteRequest) -> dict[str, Any]:
         if self._model is None:
             raise BusError("not_implemented", f"this node has no model that can see; there: {_how_to_add()}")
         if task == "ocr":

@@ -61,5 +61,5 @@ def reply_response(
 
 
 def call_ids_of(messages: tuple[Message, ...]) -> set[str]:
-    """Of the calls that were made before."""
+    """The ids of the calls that were made before."""
     return {message.id for message in messages if isinstance(message, InvocationMessage)}

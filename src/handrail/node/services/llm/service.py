@@ -27,7 +27,7 @@ from handrail.node.services.llm.reply import send_reply
 from handrail.node.services.schema_parts import TEXT, array, closed_object, request_schema_of
 
 Models = Mapping[str, Model] | Callable[[str], Model]
-"""By name; a function raises `UsageError` or `KeyError` for a name that it does not know."""
+"""The models by name; a function raises `UsageError` or `KeyError` for a name that it does not know."""
 Offered = tuple[CapabilityDescriptor, Handler] | tuple[CapabilityDescriptor, Handler, Predicate]
 ReadBlob = Callable[[RouteRequest, str], Awaitable[tuple[str, bytes]]]
 """The media type and the bytes of a blob that the caller may read."""
@@ -57,7 +57,7 @@ TOOLS_CALL = CapabilityDescriptor(
 
 
 async def read_blob(request: RouteRequest, cid: str) -> tuple[str, bytes]:
-    """From `blob.get`, wherever it is served, for the same caller."""
+    """Reads a blob with `blob.get`, wherever it is served, for the same caller."""
     response = await request.call("blob.get", (1, 0), {"input": {"cid": cid}})
     found, data = response["output"], response["output"]["data"]
     return found["media_type"], base64.urlsafe_b64decode(data + "=" * (-len(data) % 4))

@@ -57,7 +57,7 @@ def _pieces(page: str, size: int) -> Iterator[str]:
 
 
 def _sentences(line: str) -> Iterator[str]:
-    """One at a time: a whole document may be one line, and other threads wait while a pattern is looked for."""
+    """Yields one sentence at a time: a document may be one line, and other threads wait while a pattern is matched."""
     start = 0
     for end in _SENTENCE_END.finditer(line):
         yield line[start : end.start(1)]

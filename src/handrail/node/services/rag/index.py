@@ -49,10 +49,10 @@ TABLES = StoreTables(
 _WORD = re.compile(r"\w+")
 _MOST_WORDS = 64
 _POOL = 100
-"""So many of each ranking are fused."""
+"""The number of results of each ranking that are fused."""
 _BATCH = 256
 _DAMPING = 60
-"""Of reciprocal-rank fusion: how little the first places stand out."""
+"""The constant of reciprocal-rank fusion: how little the first places stand out."""
 
 
 class NewDocument(NamedTuple):

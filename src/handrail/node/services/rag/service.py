@@ -107,7 +107,8 @@ INGEST = CapabilityDescriptor(
 
 
 class RagService:
-    """Without a blob store only inline texts are taken in; without an embedder search is by words alone."""
+    """Serves documents that can be asked. Without a blob store it takes only inline texts; without an embedder it
+    searches by words alone."""
 
     def __init__(
         self, index: DocumentIndex, *, blobs: BlobStore | None = None, limits: ReadLimits = ReadLimits()
@@ -138,7 +139,7 @@ class RagService:
         whole = asked.get("include_text", True)
         meaning = self._index.by_meaning
         return {
-            "output": {"chunks": [_shown(rank, each, whole) for rank, each in enumerate(found, 1)]},
+            "output": {"chunks": [_chunk_as_json(rank, each, whole) for rank, each in enumerate(found, 1)]},
             "meta": {
                 "corpus": corpus,
                 "search": "words" if meaning is None else "words and meaning",
@@ -201,7 +202,7 @@ def _cut(document: ExtractedDocument) -> tuple[list[DocumentChunk], int]:
     return cut, sum(len(chunk.text.split()) for chunk in cut)
 
 
-def _shown(rank: int, found: FoundChunk, whole: bool) -> dict[str, Any]:
+def _chunk_as_json(rank: int, found: FoundChunk, whole: bool) -> dict[str, Any]:
     where = {
         "doc_cid": found.cid,
         "doc_title": found.title,

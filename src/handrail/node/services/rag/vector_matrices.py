@@ -49,7 +49,7 @@ class VectorMatrices:
             (corpus, embedder),
         ).fetchall()
         width = len(rows[-1][1]) // 4 if rows else 0
-        alike = [row for row in rows if len(row[1]) == 4 * width]  # as the newest: an embedder may have been set anew
+        alike = [row for row in rows if len(row[1]) == 4 * width]  # as the newest: an embedder may have been set again
         ids = self._numpy.array([id for id, _ in alike], dtype="int64")
         packed = b"".join(vector for _, vector in alike)
         return ids, self._numpy.frombuffer(packed, dtype="float32").reshape(len(ids), width)

@@ -72,7 +72,7 @@ class SttService:
         backend = request.params.get("backend") or ("local" if self._service is None else "service")
         media_type, data = await self._blobs.read(request.input["audio_cid"], request.caller.id)
         found = []
-        heard = self._heard(request, data) if backend == "local" else self._asked(request, media_type, data)
+        heard = self._recognise(request, data) if backend == "local" else self._ask_service(request, media_type, data)
         async with aclosing(heard):
             async for segment in heard:
                 found.append(segment)
@@ -80,7 +80,9 @@ class SttService:
         text = " ".join(each["text"] for each in found)
         return {"output": {"text": text, "segments": found}, "meta": {"backend": backend}}
 
-    async def _asked(self, request: RouteRequest, media_type: str, data: bytes) -> AsyncGenerator[dict[str, Any], None]:
+    async def _ask_service(
+        self, request: RouteRequest, media_type: str, data: bytes
+    ) -> AsyncGenerator[dict[str, Any], None]:
         if self._service is None:
             raise BusError("not_implemented", f"this node knows no service for speech; there: {_how_to_add()}")
         language, english = request.input.get("language"), bool(request.input.get("translate_to_en"))
@@ -88,7 +90,7 @@ class SttService:
         for segment in await self._service.segments(media_type, data, language=language, english=english, model=model):
             yield segment
 
-    async def _heard(self, request: RouteRequest, data: bytes) -> AsyncGenerator[dict[str, Any], None]:
+    async def _recognise(self, request: RouteRequest, data: bytes) -> AsyncGenerator[dict[str, Any], None]:
         language = request.input.get("language", "en").lower()
         if self._recogniser is None:
             raise BusError("not_implemented", f"this node has nothing that understands speech; there: {_how_to_add()}")

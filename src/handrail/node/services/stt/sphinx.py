@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from handrail.core.child_process import kill_group
 from handrail.core.errors import BusError
 from handrail.node.services.stt.recording import PcmRecording
 
@@ -37,7 +38,7 @@ class SphinxRecogniser:
         pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
         command = (sys.executable, "-I", str(_WORKER), str(sound.rate))
         process = await asyncio.create_subprocess_exec(
-            *command, stdin=pipe, stdout=pipe, stderr=nothing, limit=_LONGEST_LINE
+            *command, stdin=pipe, stdout=pipe, stderr=nothing, limit=_LONGEST_LINE, start_new_session=True
         )
         try:
             assert process.stdin is not None and process.stdout is not None
@@ -51,6 +52,6 @@ class SphinxRecogniser:
                 yield segment
             raise BusError("internal_error", "the recogniser ended before it was done; try a shorter recording")
         finally:
-            with suppress(ProcessLookupError):
-                process.kill()
+            if process.returncode is None:
+                kill_group(process)
             await process.wait()

@@ -39,7 +39,7 @@ def main() -> int:
 
 
 def _say(segment: dict[str, object] | None) -> None:
-    """None is the end."""
+    """Writes one line; None is the end."""
     sys.stdout.write(f"{json.dumps(segment)}\n")
     sys.stdout.flush()
 

@@ -13,7 +13,7 @@ from mcp.server.session import ServerSession
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 import handrail.mcp
-from handrail.mcp.private_sdk import OpenOAuthProvider
+from handrail.mcp.sdk_internals import OpenOAuthProvider
 
 HOOKS = {name for name in vars(OpenOAuthProvider) if re.match("_[a-z]", name)} - {"_abc_impl"}
 
@@ -31,4 +31,4 @@ def test_no_other_module_uses_a_private_name_of_the_package() -> None:
     private = re.compile(rf"(from|import) mcp(_types)?(\.\w+)*\._|\.(_relist_tool|_admit_session|{'|'.join(HOOKS)})\b")
     home = Path(handrail.mcp.__file__).parent
     users = {path.name for path in home.rglob("*.py") if private.search(path.read_text())}
-    assert users == {"private_sdk.py"}
+    assert users == {"sdk_internals.py"}

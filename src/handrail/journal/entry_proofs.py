@@ -1,7 +1,7 @@
-"""What proves single entries of a journal, made without reading the others.
+"""Proofs of single entries of a journal, made without reading the other entries.
 
 The last checkpoint is signed. From its frontier the tree goes on over the few entries behind it, each chained to the
-one before, as when a writer opens the journal. So whatever is proven here, or signed anew, continues what was
+one before, as when a writer opens the journal. So whatever is proven here, or signed, continues what was
 signed: an entry that was changed since does not lead to the root, whoever changed the stored hashes with it.
 
 That the rest of the journal is unchanged is for `audit` to say.
@@ -19,7 +19,7 @@ from handrail.journal.reader import JournalReader, JournalRow
 from handrail.journal.verifier import included
 
 
-class ProvenTree:
+class EntryProofs:
     """The tree of a journal as it stands, under a root that follows from the last signature.
 
     `before` is what was found earlier: entries that were taken in then are not looked at again.
@@ -28,7 +28,7 @@ class ProvenTree:
         BrokenProof: The last checkpoint, or an entry behind it, was changed.
     """
 
-    def __init__(self, reader: JournalReader, verifier: Verifier, before: ProvenTree | None = None) -> None:
+    def __init__(self, reader: JournalReader, verifier: Verifier, before: EntryProofs | None = None) -> None:
         self._tree = reader.tree()
         self._origin = reader.origin
         self.signed: tuple[int, str] | None = None
@@ -73,7 +73,7 @@ class ProvenTree:
         return self._tree.path(seq, self.size if size is None else size)
 
     def checkpoint(self, *extensions: str, size: int | None = None) -> Checkpoint:
-        """Of the first `size` entries, by default of all: to be signed.
+        """A checkpoint of the first `size` entries, by default of all, to be signed.
 
         Raises:
             BrokenProof: Those are not the first entries of what was signed.

@@ -1,4 +1,4 @@
-"""Entries that journals of this process have put off, written before somebody reads the file."""
+"""Entries that journals of this process have deferred; they are written before somebody reads the file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from handrail.journal.places import JournalPlace
 from handrail.state.url import StateUrl
 
 
-class PutsOff(Protocol):
+class DeferringJournal(Protocol):
     """A journal that writes some entries a little later."""
 
     def write_put_off(self) -> None:
@@ -19,13 +19,13 @@ class PutsOff(Protocol):
         ...
 
 
-_open: dict[str, WeakSet[PutsOff]] = {}
+_open: dict[str, WeakSet[DeferringJournal]] = {}
 _changing = threading.Lock()
 os.register_at_fork(after_in_child=_open.clear)  # the parent writes what it has put off
 
 
-def register(path: JournalPlace, journal: PutsOff) -> None:
-    """From now on whoever reads this file in this process reads what the journal has put off too."""
+def register(path: JournalPlace, journal: DeferringJournal) -> None:
+    """Makes every reader of this file in this process read what the journal has put off too."""
     with _changing:
         _open.setdefault(_key(path), WeakSet()).add(journal)
 
@@ -34,7 +34,7 @@ def _key(path: JournalPlace) -> str:
     return path.dsn if isinstance(path, StateUrl) else os.path.realpath(path)
 
 
-def unregister(path: JournalPlace, journal: PutsOff) -> None:
+def unregister(path: JournalPlace, journal: DeferringJournal) -> None:
     real = _key(path)
     with _changing:
         if (journals := _open.get(real)) is not None:

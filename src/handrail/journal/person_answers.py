@@ -1,4 +1,4 @@
-"""A person's word on a call that waits for it, or was cut off, given from any process that has the journal."""
+"""A person's answer to a call that waits or is in doubt, given from any process that has the journal."""
 
 from __future__ import annotations
 
