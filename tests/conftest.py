@@ -53,6 +53,12 @@ def pytest_xdist_auto_num_workers() -> int:
     return max(processors, min(2 * processors, memory // _MEMORY_OF_A_WORKER))
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes long begins first, so that at the end no worker is busy with it while the others have nothing left."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """What is imported and collected stays until the end: the garbage collector never looks at it, which would take
