@@ -50,7 +50,7 @@ def serve(address: str) -> Callable[[], None] | None:
                     pid = os.fork()
                     if pid == 0:
                         signal.set_wakeup_fd(-1)
-                        for number in (signal.SIGCHLD, signal.SIGINT):
+                        for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGHUP):  # nohup ignores the last
                             signal.signal(number, signal.SIG_DFL)
                         signal.signal(signal.SIGINT, signal.default_int_handler)
                         for closed in (listener, client, *waiting.values()):

@@ -86,7 +86,7 @@ async def web_of_sdk() -> AsyncIterator[tuple[HttpEndpoint, asyncio.subprocess.P
     finally:
         if process.returncode is None:
             process.kill()
-        await process.wait()
+        await process.communicate()  # to the end of what it says: it ends a moment after the client that stands for it
 
 
 @dataclass
