@@ -131,8 +131,9 @@ def test_execute_tool_securely_stops_what_it_ran_when_time_is_up(hang: str, tmp_
     async def block() -> None:
         wait()
 
-    with pytest.raises(ToolError, match=r"timed out after 1 s and was stopped") as caught:
-        execute_tool_securely(block if hang == "block the loop" else wait, {}, timeout=1)
+    # The fork itself takes a part of the time, and on a busy machine a large one where much is in memory.
+    with pytest.raises(ToolError, match=r"timed out after 4 s and was stopped") as caught:
+        execute_tool_securely(block if hang == "block the loop" else wait, {}, timeout=4)
 
     assert caught.value.code == "timeout"
     assert is_gone(int(pid.read_text()))
