@@ -106,7 +106,7 @@ def _become(asked: dict[str, Any], streams: list[int]) -> None:
     os.chdir(asked["folder"])
     first, *rest = asked["arguments"]
     if first == "-W":
-        warnings.simplefilter(rest[0])  # type: ignore[arg-type]  # as "error"
+        warnings.simplefilter(rest[0])
         first, *rest = rest[1:]
     if first == "-m":
         sys.argv[:] = rest
