@@ -1,6 +1,6 @@
 # Each target sets up what it needs. `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help demo test tests lint check checks quick pythons bench conformance fuzz reliability soak suite site pictures format clean ask
+.PHONY: help demo test tests lint check checks types quick pythons bench conformance fuzz reliability soak suite site pictures format clean ask
 PY := .venv/bin/python
 # Where the environment forbids it, every one of some thousand Pythons that the tests start would compile all it imports.
 unexport PYTHONDONTWRITEBYTECODE
@@ -47,15 +47,21 @@ check: lint  ## lint, format, types, direction of imports, sizes
 	@.venv/bin/lint-imports
 	@$(PY) scripts/sizes.py
 
-test: lint suite  ## everything that must hold
+test: lint  ## everything that must hold
 	@$(MAKE) --no-print-directory -j2 tests checks
 
-tests:
-	@$(PY) -m pytest -q -n auto --dist worksteal
+# The examples of the docs are read by type checkers after `check`, whose cache of mypy they use: without it they take a minute more.
+EXAMPLE_TYPES := tests/docs/test_example_types.py
 
-# Beside the tests, as each needs one core only. What they say is shown as a whole.
-checks:
-	@mkdir -p .cache; $(MAKE) --no-print-directory check pythons >.cache/checks.txt 2>&1; said=$$?; cat .cache/checks.txt; exit $$said
+tests: suite
+	@$(PY) -m pytest -q -n auto --dist worksteal --ignore=$(EXAMPLE_TYPES)
+
+# Beside the tests and what they fetch first, as each needs one core only. What they say is shown as a whole.
+checks: .venv/.dev
+	@mkdir -p .cache; $(MAKE) --no-print-directory check types pythons >.cache/checks.txt 2>&1; said=$$?; cat .cache/checks.txt; exit $$said
+
+types: check
+	@$(PY) -m pytest -q -n 0 -p no:cacheprovider $(EXAMPLE_TYPES)
 
 quick: .venv/.dev  ## ruff, and the tests that the change since main touches (under a minute)
 	@$(PY) scripts/quick.py

@@ -17,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -69,6 +70,7 @@ class Score:
         return self.scenario.name in HOLLOW and (self.code, self.passed, self.failed) == (0, 0, 0)
 
 
+@cache
 def scenarios(role: Role, group: Set) -> tuple[Scenario, ...]:
     """What the set asks of a server or a client."""
     if group == "tasks":

@@ -41,6 +41,23 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 gc.disable()
 
+_MEMORY_OF_A_WORKER = 2 << 30
+"""Bytes that a worker has at its end at most."""
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Two for each processor, where there is memory for them: for half of their time tests wait, for processes, for
+    pages, for a disk or for each other."""
+    processors = len(os.sched_getaffinity(0))
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return max(processors, min(2 * processors, memory // _MEMORY_OF_A_WORKER))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes long begins first, so that at the end no worker is busy with it while the others have nothing left."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:

@@ -20,6 +20,7 @@ from urllib.request import urlopen
 import pytest
 from click.testing import Result
 
+from tests import prestarted
 from tests.approved import approve
 from tests.cli.journal_fixtures import environment, run
 from tests.node.nats.certificates import Authority
@@ -66,7 +67,7 @@ def folder(tmp_path: Path) -> Path:
 @contextmanager
 def running(folder: Path, *words: str, until: str = "Token, good") -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
     """A command that goes on, and what it has said until it was ready."""
-    command = [sys.executable, "-m", "handrail", *words]
+    command = [*prestarted.command(*prestarted.NODE), "-m", "handrail", *words]
     with subprocess.Popen(command, cwd=folder, env=environment(), stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         said = []
@@ -253,7 +254,8 @@ def test_a_program_reads_the_address_of_a_node_and_its_token_from_one_line_of_js
 @pytest.mark.parametrize(("words", "more"), [(("--no-page",), ""), ((), "[services]\npage = false\n")])
 def test_a_node_can_do_without_the_page_and_what_only_it_calls(folder: Path, words: tuple[str, ...], more: str) -> None:
     (folder / "handrail.toml").write_text(CONFIG + more)
-    command = [sys.executable, "-m", "handrail", "serve", "--listen", "127.0.0.1:0", "--json", *words]
+    serve = ("-m", "handrail", "serve", "--listen", "127.0.0.1:0", "--json")
+    command = [*prestarted.command(*prestarted.NODE), *serve, *words]
     with subprocess.Popen(command, cwd=folder, env=environment(), stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         said = json.loads(process.stdout.readline())

@@ -24,7 +24,7 @@ SEED = os.environ.get("HANDRAIL_KILLS_SEED", "20261115")
 SECONDS = 60 + 3 * COUNT
 KINDS = {call.id: call.name for call in CALLS}
 
-pytestmark = pytest.mark.timeout(SECONDS)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(SECONDS)]
 
 
 @pytest.fixture(scope="module")

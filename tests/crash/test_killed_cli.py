@@ -23,7 +23,7 @@ SEED = os.environ.get("HANDRAIL_KILLS_SEED", "20261115")
 
 Life = dict[str, Any]
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture(scope="module")

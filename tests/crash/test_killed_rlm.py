@@ -22,6 +22,8 @@ COUNT = int(os.environ.get("HANDRAIL_KILLS", "50"))
 SEED = os.environ.get("HANDRAIL_KILLS_SEED", "20261115")
 IN_DOUBT = "whether it took effect is not known"
 
+pytestmark = pytest.mark.slow
+
 Point = dict[str, Any]
 
 

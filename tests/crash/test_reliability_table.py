@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from reliability.report import rows_on
 from reliability.rows import ROWS, row_named
 
@@ -22,6 +24,7 @@ def test_every_row_of_the_program_is_on_the_page_and_was_paid_once() -> None:
         assert int(kills) > 0 and paid_once == kills
 
 
+@pytest.mark.slow
 def test_a_payment_is_made_once_whoever_is_killed() -> None:
     """All rows in one program: most of its time would go to the imports of each."""
     command = [sys.executable, "-m", "reliability", "--quick"]

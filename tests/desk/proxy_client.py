@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from mcp import Client, StdioServerParameters
+
+from tests import prestarted
 
 TOOLS = '''
 from handrail import tool
@@ -27,9 +28,10 @@ def proxy(folder: Path) -> Client:
     (folder / "proxy" / "handrail.toml").write_text("")
     (folder / "proxy" / "tools.py").write_text(TOOLS)
     journal = str(folder / ".handrail" / "journal.db")
+    python, *rest = prestarted.command()
     server = StdioServerParameters(
-        command=sys.executable,
-        args=["-m", "handrail", "--journal", journal, "mcp", "serve", "--tools", "tools.py"],
+        command=python,
+        args=[*rest, "-m", "handrail", "--journal", journal, "mcp", "serve", "--tools", "tools.py"],
         cwd=folder / "proxy",
         env={"PATH": os.environ["PATH"], "XDG_STATE_HOME": str(folder / "home")},
     )

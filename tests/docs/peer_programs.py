@@ -1,4 +1,5 @@
-"""Runs programs of the docs where another framework is installed; several in one process, as importing takes long."""
+"""Runs programs of the docs where another framework is installed; several are forked off one process that has imported
+it, as importing takes long."""
 
 from __future__ import annotations
 
@@ -11,13 +12,24 @@ from tests.docs.pages import ROOT
 
 PATIENCE = 300
 _BETWEEN = "--- the next program\n"
+_IMPORTED = {
+    "langchain": ("langchain.agents", "langchain_openai", "langgraph.checkpoint.memory"),
+    "openai_agents": ("agents",),
+    "pydantic_ai": ("pydantic_ai", "pydantic_ai.models.openai"),
+}
 _ALL = f"""
-import runpy, sys
+import importlib, os, runpy, sys
 from pathlib import Path
-for path in sys.argv[1:]:
-    sys.path[0] = str(Path(path).parent)
-    runpy.run_path(path, run_name="__main__")
-    print({_BETWEEN!r}, end="")
+for name in sys.argv[1].split():
+    importlib.import_module(name)
+for path in sys.argv[2:]:
+    if os.fork() == 0:
+        sys.path[0] = str(Path(path).parent)
+        runpy.run_path(path, run_name="__main__")
+        sys.exit()
+    if os.waitstatus_to_exitcode(os.wait()[1]):
+        sys.exit(f"{{path}} failed")
+    print({_BETWEEN!r}, end="", flush=True)
 """
 
 
@@ -26,7 +38,7 @@ def run_with(peer: str, *programs: Path, folder: Path, **variables: str) -> list
     assert peer in PEERS
     assert (CACHE / peer / "made_from").exists(), f"{peer} is not installed: run `make suite`"
     done = subprocess.run(
-        [python(peer), "-c", _ALL, *(ROOT / program for program in programs)],
+        [python(peer), "-c", _ALL, " ".join(_IMPORTED[peer]), *(ROOT / program for program in programs)],
         cwd=folder,
         env={**environment(), "PYTHONPATH": "", **variables},
         capture_output=True,

@@ -48,6 +48,7 @@ class Stranger:
         return {
             **{name: value for name, value in os.environ.items() if not name.startswith(_KNOWN)},
             "HOME": str(home),
+            "PIP_NO_COMPILE": "0",  # it does not compile, as most of that is not imported here; pip wants a 0 to say so
             "PATH": f"{self._venv / 'bin'}{os.pathsep}{os.environ['PATH']}",
             "VIRTUAL_ENV": str(self._venv),
             "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME") or str(own / ".cache"),
@@ -101,6 +102,7 @@ def install_lines(page: Page) -> list[str]:
     return [line.partition("#")[0].strip() for text in blocks for line in text.splitlines() if "pip install" in line]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_the_lines_of_the_readme_the_hints_and_the_tutorial_work_in_a_new_environment(
     stranger: Stranger, tmp_path: Path

@@ -51,13 +51,15 @@ def after(feature: str) -> Path:
     return FOLDER / f"{feature}_after.py"
 
 
-@pytest.mark.parametrize(("peer", "feature"), PAIRS)
-def test_the_program_before_prints_what_the_page_shows(peer: str, feature: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("peer", SHOWN)
+def test_the_programs_before_print_what_the_page_shows(peer: str, tmp_path: Path) -> None:
+    programs = [before(peer, feature) for feature in SHOWN[peer]]
+
     with local_model_service(answer) as url:
         variables = {"OPENAI_BASE_URL": f"{url}/openai/v1", "OPENAI_API_KEY": "the-key"}
-        printed = run_with(peer, before(peer, feature), folder=tmp_path, **variables)
+        printed = run_with(peer, *programs, folder=tmp_path, **variables)
 
-    assert printed == [PRINTED[feature]]
+    assert dict(zip(SHOWN[peer], printed, strict=True)) == {feature: PRINTED[feature] for feature in SHOWN[peer]}
 
 
 @pytest.mark.parametrize("feature", PRINTED)

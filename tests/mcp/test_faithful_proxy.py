@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import re
-import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from mcp import StdioServerParameters
 
 from handrail.config.approvals import Approvals
 from handrail.config.load import load_config
+from tests import prestarted
 from tests.mcp.recorded_client import Message, Record, differences, play, recorded_client
 from tests.npm_packages import node, package
 
@@ -42,8 +42,14 @@ class Desk:
         Approvals.here(self.env).approve(file, server, load_config(file).mcp[server].endpoint, by="ada")
 
     def program(self, *options: str) -> StdioServerParameters:
-        arguments = ["-m", "handrail", "mcp", "serve", "--rule", "allow *", *options]
-        return StdioServerParameters(command=sys.executable, args=arguments, cwd=self.folder, env=self.env)
+        python, *rest = prestarted.command()
+        arguments = [*rest, "-m", "handrail", "mcp", "serve", "--rule", "allow *", *options]
+        return StdioServerParameters(command=python, args=arguments, cwd=self.folder, env=self.env)
+
+
+def reference() -> str:
+    """The line of a configuration that starts the server which offers everything."""
+    return f"command = {json.dumps([*prestarted.command(), REFERENCE, 'stdio'])}\n"
 
 
 @asynccontextmanager
@@ -72,10 +78,10 @@ async def played(where: str | StdioServerParameters, era: str) -> Record:
 
 
 async def over_stdio(folder: Path, era: str) -> tuple[Record, Record]:
-    command = f'command = ["{sys.executable}", "{REFERENCE}", "stdio"]\n'
-    desk = Desk(folder, f'{command}env = {{ REFERENCE_HEARD = "{folder}/through" }}\n')
+    desk = Desk(folder, f'{reference()}env = {{ REFERENCE_HEARD = "{folder}/through" }}\n')
     heard = {"REFERENCE_HEARD": str(folder / "direct")}
-    direct = StdioServerParameters(command=sys.executable, args=[REFERENCE, "stdio"], env=heard)
+    python, *rest = prestarted.command()
+    direct = StdioServerParameters(command=python, args=[*rest, REFERENCE, "stdio"], env=heard)
     one, two = await asyncio.gather(played(direct, era), played(desk.program(), era))
     return one, two
 
@@ -86,13 +92,14 @@ async def over_http(folder: Path, era: str) -> tuple[Record, Record]:
         async def server(name: str) -> str:
             heard = {"REFERENCE_HEARD": str(folder / name)}
             return await stack.enter_async_context(
-                printed_port(sys.executable, REFERENCE, "http", env=heard, cwd=folder)
+                printed_port(*prestarted.command(), REFERENCE, "http", env=heard, cwd=folder)
             )
 
         direct, behind = await server("direct"), await server("through")
         # Many clients may share it, so it is not spoken to in the era of one of them, unless it is said.
         desk = Desk(folder, f'url = "{behind}"\nera = "{era}"\n')
-        command = [sys.executable, "-m", "handrail", "mcp", "serve", "--http", "127.0.0.1:0", "--rule", "allow *"]
+        serve = ("-m", "handrail", "mcp", "serve", "--http", "127.0.0.1:0", "--rule", "allow *")
+        command = (*prestarted.command(), *serve)
         through = await stack.enter_async_context(printed_port(*command, env=desk.env, cwd=folder))
         one, two = await asyncio.gather(played(direct, era), played(through, era))
         return one, two
@@ -216,7 +223,7 @@ def _names(listing: Message) -> set[str]:
 
 
 async def test_two_servers_keep_their_addresses_and_the_first_has_what_both_give(tmp_path: Path) -> None:
-    one = f'command = ["{sys.executable}", "{REFERENCE}", "stdio"]\n'
+    one = reference()
     desk = Desk(tmp_path, f'{one}prefix = "a_"\n[mcp.second]\n{one}prefix = "b_"\n')
     desk.approve("second")
 
@@ -241,7 +248,7 @@ async def test_two_servers_keep_their_addresses_and_the_first_has_what_both_give
 
 
 async def test_a_healthy_proxy_says_nothing_but_the_protocol(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, f'command = ["{sys.executable}", "{REFERENCE}", "stdio"]\n')
+    desk = Desk(tmp_path, reference())
     async with recorded_client(desk.program(), "legacy"):
         pass  # its tools are taken now, which is said once
 
@@ -275,7 +282,7 @@ async def test_a_healthy_proxy_says_nothing_but_the_protocol(tmp_path: Path) -> 
 
 
 async def test_a_rule_denies_what_a_server_may_ask_of_the_client(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, f'command = ["{sys.executable}", "{REFERENCE}", "stdio"]\n')
+    desk = Desk(tmp_path, reference())
 
     async with (
         asyncio.timeout(120),

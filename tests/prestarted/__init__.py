@@ -1,10 +1,10 @@
 """Python programs that tests start, forked off one process that has imported what they all import.
 
-Most of what such a program costs is the official MCP package: about a second of a processor each time. `command()`
-stands where `sys.executable` would: it starts a tiny client, which hands its arguments, folder, environment and
-standard streams to the one process; that forks a child for them, in which they run as `python` runs them. The client
-passes signals on and ends as the child does, and when the client is killed, so is the child. Tests of how a program
-starts or is installed, or who its parent is, start it themselves.
+Most of what such a program costs is what it imports: about a second of a processor each time. `command()` stands
+where `sys.executable` would, before `-W error`, `-m module` or the path of a script: it starts a tiny client, which
+hands its arguments, folder, environment and standard streams to the one process; that forks a child for them, in which
+they run as `python` runs them. The client passes signals on and ends as the child does, and when the client is killed,
+so is the child. Tests of how a program starts or is installed, or who its parent is, start it themselves.
 """
 
 from __future__ import annotations
@@ -29,11 +29,29 @@ PRELOADED = (
     "mcp.server.mcpserver",
     "uvicorn",
 )
+"""What all of them import."""
+AGENT = ("acp", "handrail.cli.root", "handrail.cli.terminal.person", "handrail.desk.acp.agent")
+"""What `handrail acp` imports besides."""
+NODE = (
+    "handrail.app.network_node",
+    "handrail.cli.root",
+    "handrail.cli.terminal.person",
+    "handrail.desk.service.desk_service",
+    "handrail.http.uvicorn_server",
+    "handrail.node.gateways.openapi",
+    "handrail.node.gateways.request_handler",
+    "handrail.node.server.metrics",
+)
+"""What `handrail serve` imports besides."""
+
+
+def command(*besides: str) -> tuple[str, ...]:
+    """What to write in place of `sys.executable`. What such a program imports besides is imported before its first."""
+    return *_client(), ",".join(besides)
 
 
 @cache
-def command() -> tuple[str, ...]:
-    """What to write in place of `sys.executable`, before `-m module` or the path of a script."""
+def _client() -> tuple[str, ...]:
     folder = tempfile.mkdtemp(prefix="handrail-prestarted-")
     address = f"{folder}/socket"
     host = subprocess.Popen(

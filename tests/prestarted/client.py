@@ -11,10 +11,11 @@ import sys
 PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-def main(address: str, arguments: list[str]) -> None:
+def main(address: str, imports: str, arguments: list[str]) -> None:
     host = socket.socket(socket.AF_UNIX)
     host.connect(address)
-    asked = json.dumps({"arguments": arguments, "folder": os.getcwd(), "environment": dict(os.environ)}).encode()
+    given = {"arguments": arguments, "folder": os.getcwd(), "environment": dict(os.environ)}
+    asked = json.dumps({"imports": [name for name in imports.split(",") if name], **given}).encode()
     signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)  # until there is somebody to pass them on to
     socket.send_fds(host, [len(asked).to_bytes(4, "big")], [0, 1, 2])
     host.sendall(asked)
@@ -35,4 +36,4 @@ def main(address: str, arguments: list[str]) -> None:
     os._exit(os.waitstatus_to_exitcode(status))
 
 
-main(sys.argv[1], sys.argv[2:])
+main(sys.argv[1], sys.argv[2], sys.argv[3:])

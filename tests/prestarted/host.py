@@ -11,6 +11,7 @@ import selectors
 import signal
 import socket
 import sys
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -45,10 +46,11 @@ def serve(address: str) -> Callable[[], None] | None:
                 if key.fileobj is listener:
                     client, _ = listener.accept()
                     asked, streams = _read(client)
+                    _import(asked["imports"])
                     pid = os.fork()
                     if pid == 0:
                         signal.set_wakeup_fd(-1)
-                        for number in (signal.SIGCHLD, signal.SIGINT):
+                        for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGHUP):  # nohup ignores the last
                             signal.signal(number, signal.SIG_DFL)
                         signal.signal(signal.SIGINT, signal.default_int_handler)
                         for closed in (listener, client, *waiting.values()):
@@ -103,6 +105,9 @@ def _become(asked: dict[str, Any], streams: list[int]) -> None:
     os.environ.update(asked["environment"])
     os.chdir(asked["folder"])
     first, *rest = asked["arguments"]
+    if first == "-W":
+        warnings.simplefilter(rest[0])
+        first, *rest = rest[1:]
     if first == "-m":
         sys.argv[:] = rest
         sys.path[0] = asked["folder"]
@@ -113,11 +118,16 @@ def _become(asked: dict[str, Any], streams: list[int]) -> None:
         runpy.run_path(first, run_name="__main__")
 
 
+def _import(modules: list[str]) -> None:
+    if new := [each for each in modules if each not in sys.modules]:
+        for each in new:
+            importlib.import_module(each)
+        gc.freeze()
+
+
 def main() -> None:
     address, *modules = sys.argv[1:]
-    for each in modules:
-        importlib.import_module(each)
-    gc.freeze()
+    _import(modules)
     if (job := serve(address)) is not None:
         job()
 

@@ -71,10 +71,11 @@ async def test_the_three_hundredth_prompt_is_as_much_work_as_the_tenth(kept: str
     async with Session(NotesEveryPrompt(), tools=[note, *OTHERS], journal=journal, offering=offering) as session:
         for _ in range(9):
             await session.ask_async("note")
-        tenth = await steps_of(session, "note")
-        for _ in range(289):
+        # How often the thread of a journal wakes the session is for the machine to say: the least is what must be.
+        tenth = min([await steps_of(session, "note") for _ in range(5)])
+        for _ in range(285):
             await session.ask_async("note")
-        late = await steps_of(session, "note")
+        late = min([await steps_of(session, "note") for _ in range(5)])
         results = [result.outcome for result in (await session.ask_async("note")).results]
 
     assert results == ["ok"]

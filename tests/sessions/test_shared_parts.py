@@ -31,20 +31,20 @@ def threads(name: str) -> int:
 
 
 async def test_a_journal_by_its_path_is_open_once_and_closed_by_the_last_session(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
+    path = tmp_path / "shared.db"
     (tmp_path / "link").symlink_to(tmp_path)
-    paths: list[str | Path] = [path, str(path), tmp_path / "link" / "journal.db"]
+    paths: list[str | Path] = [path, str(path), tmp_path / "link" / "shared.db"]
     sessions = [Session(model(2), tools=[note], journal=each) for each in paths]
     await asyncio.gather(*(session.ask_async("?") for session in sessions))
-    assert threads("journal journal.db") == 1
+    assert threads("journal shared.db") == 1
 
     await sessions[0].aclose()
-    assert threads("journal journal.db") == 1
+    assert threads("journal shared.db") == 1
     assert (await sessions[1].ask_async("?")).text == "Noted."
     for session in sessions[1:]:
         await session.aclose()
 
-    assert threads("journal journal.db") == 0
+    assert threads("journal shared.db") == 0
     report = audit(path)
     assert (report.ok, report.unsigned_tail) == (True, 0)
     with JournalReader(path) as reader:
@@ -66,7 +66,7 @@ async def test_a_journal_that_cannot_be_opened_fails_every_session_and_is_tried_
 
 
 async def test_a_session_that_is_cancelled_while_its_journal_opens_leaves_it_to_the_others(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
+    path = tmp_path / "shared.db"
     first, second = (Session(model(2), tools=[note], journal=path) for _ in range(2))
     opening, waiting = (asyncio.create_task(each.ask_async("?")) for each in (first, second))
     await asyncio.sleep(0)
@@ -81,7 +81,7 @@ async def test_a_session_that_is_cancelled_while_its_journal_opens_leaves_it_to_
     await asyncio.wait({alone})
     await second.aclose()
     await first.aclose()
-    assert threads("journal journal.db") == 0
+    assert threads("journal shared.db") == 0
 
 
 async def test_a_journal_whose_file_was_replaced_is_not_shared_with_new_sessions(tmp_path: Path) -> None:

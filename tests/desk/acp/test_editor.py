@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -27,6 +26,7 @@ from acp.schema import (
     ToolCallUpdate,
 )
 
+from tests import prestarted
 from tests.approved import approve
 from tests.docs.pages import ROOT, read_page
 from tests.polling import until
@@ -160,7 +160,7 @@ def folder(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch
 
 @asynccontextmanager
 async def agent(folder: Path, editor: Editor, **variables: str) -> AsyncIterator[tuple[ClientSideConnection, Any]]:
-    command = (sys.executable, "-W", "error", "-m", "handrail", "acp")
+    command = (*prestarted.command(*prestarted.AGENT), "-W", "error", "-m", "handrail", "acp")
     environ = {**os.environ, **variables}
     as_client: Client = editor  # type: ignore[assignment]
     async with spawn_agent_process(as_client, *command, env=environ, cwd=folder) as (connection, process):
@@ -333,11 +333,12 @@ server.run()
 async def test_servers_of_an_editor_have_the_values_it_gave_and_may_have_the_same_tools(folder: Path) -> None:
     (folder / "server.py").write_text(SERVER)
     values = {"one": "pa$$word ${HOME}", "second one": "env:HOME"}
+    python, *rest = prestarted.command()
     servers = [
         McpServerStdio(
             name=name,
-            command=sys.executable,
-            args=[str(folder / "server.py"), str(folder / "values.txt")],
+            command=python,
+            args=[*rest, str(folder / "server.py"), str(folder / "values.txt")],
             env=[EnvVariable(name="KEY", value=value)],
         )
         for name, value in values.items()
@@ -372,7 +373,8 @@ async def test_an_agent_that_is_told_to_end_ends_in_order_and_the_call_waits(fol
 
 async def test_a_server_that_the_editor_names_is_used_and_files_of_a_prompt_reach_the_model(folder: Path) -> None:
     editor = Editor()
-    time = McpServerStdio(name="clock", command=sys.executable, args=["-m", "mcp_server_time"], env=[])
+    python, *rest = prestarted.command()
+    time = McpServerStdio(name="clock", command=python, args=[*rest, "-m", "mcp_server_time"], env=[])
     async with agent(folder, editor) as (connection, _):
         id = await begun(connection, folder, servers=[time])
         attached = resource_block(embedded_text_resource("file:///notes/plan.md", "Buy 3 umbrellas."))

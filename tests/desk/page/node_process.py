@@ -6,9 +6,9 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
+from tests import prestarted
 from tests.approved import approve
 
 
@@ -34,7 +34,8 @@ class NodeProcess:
 
     def start(self) -> None:
         port = self.url.rpartition(":")[2] or "0"
-        command = [sys.executable, "-m", "handrail", "serve", "--json", "--listen", f"127.0.0.1:{port}", *self._options]
+        serve = ("-m", "handrail", "serve", "--json", "--listen", f"127.0.0.1:{port}")
+        command = [*prestarted.command(*prestarted.NODE), *serve, *self._options]
         environment = {**os.environ, "XDG_STATE_HOME": str(self._state)}
         self._process = subprocess.Popen(command, cwd=self._folder, stdout=subprocess.PIPE, text=True, env=environment)
         assert self._process.stdout is not None

@@ -13,6 +13,7 @@ from typing import Any
 
 from handrail.mcp.client.connection import McpConnection
 from handrail.mcp.values import Endpoint, HttpEndpoint, McpBounds, McpLinkTerms, StdioEndpoint
+from tests import prestarted
 from tests.processes import kept_waiting
 
 SERVERS = Path(__file__).parent.parent / "servers"
@@ -29,7 +30,8 @@ def raw(*args: str, env: dict[str, str] | None = None) -> StdioEndpoint:
 
 
 def sdk() -> StdioEndpoint:
-    return StdioEndpoint(command=sys.executable, args=(str(SERVERS / "sdk_server.py"), "stdio"))
+    python, *rest = prestarted.command()
+    return StdioEndpoint(command=python, args=(*rest, str(SERVERS / "sdk_server.py"), "stdio"))
 
 
 @dataclass
@@ -75,7 +77,7 @@ async def call(connection: McpConnection, name: str, /, *, resend: bool = False,
 async def web_of_sdk() -> AsyncIterator[tuple[HttpEndpoint, asyncio.subprocess.Process]]:
     """The SDK's own server over HTTP, in a process that can be killed."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, str(SERVERS / "sdk_server.py"), "http", stdout=asyncio.subprocess.PIPE
+        *prestarted.command(), str(SERVERS / "sdk_server.py"), "http", stdout=asyncio.subprocess.PIPE
     )
     assert process.stdout is not None
     try:
@@ -84,7 +86,7 @@ async def web_of_sdk() -> AsyncIterator[tuple[HttpEndpoint, asyncio.subprocess.P
     finally:
         if process.returncode is None:
             process.kill()
-        await process.wait()
+        await process.communicate()  # to the end of what it says: it ends a moment after the client that stands for it
 
 
 @dataclass

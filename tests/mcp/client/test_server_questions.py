@@ -83,7 +83,7 @@ async def at_address() -> AsyncIterator[HttpEndpoint]:
         yield HttpEndpoint(url=f"http://127.0.0.1:{int(await program.stdout.readline())}/mcp")
     finally:
         program.kill()
-        await program.wait()
+        await program.communicate()  # to the end of what it says: it ends a moment after the client that stands for it
 
 
 async def ask(executor: Executor, method: str, **params: Any) -> ToolResult:

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import signal
 import socket
-import sys
 from pathlib import Path
 
 import httpx2
@@ -26,6 +25,7 @@ from handrail.mcp.server.client_questions import ClientAsk
 from handrail.mcp.server.http import HttpLimits, serve_http
 from handrail.mcp.server.http_app import SessionEventStore
 from handrail.tools.tool import tool
+from tests import prestarted
 from tests.mcp.server.http_clients import HandshakeHttpClient, ModernHttpClient, read, serving, words
 from tests.mcp.server.server_setup import ERAS, scene, text
 
@@ -268,7 +268,7 @@ async def test_open_streams_do_not_keep_it_from_ending() -> None:
 
 async def test_sigterm_ends_it_in_good_order() -> None:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "conformance.server", cwd=ROOT, stdout=asyncio.subprocess.PIPE
+        *prestarted.command(), "-m", "conformance.server", cwd=ROOT, stdout=asyncio.subprocess.PIPE
     )
     assert process.stdout is not None
     try:

@@ -147,6 +147,7 @@ checks.positive_data_acceptance.enabled = false
 """
 
 
+@pytest.mark.slow
 async def test_schemathesis_finds_nothing(tmp_path: Path) -> None:
     (tmp_path / "schemathesis.toml").write_text(SETTINGS)
     described = {"openapi": "3.1.0", "info": {"title": "gateways", "version": "1"}, "paths": PATHS}
