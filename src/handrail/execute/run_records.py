@@ -225,8 +225,7 @@ class RunRecords:
         """Note which tools a model was shown in a turn."""
         if self.is_silent(emit):
             return
-        there = self.tools_of(context.run)
-        scoped = tuple(there.find(name).scoped_name if name in there else name for name in tools)
+        scoped = self.tools_of(context.run).scoped_names(tools)
         event = ToolsOffered(run=context.run or self.default_run, at=self.now(), tools=scoped)
         recorder = await self.recorder(context, emit)
         if not recorder.record_soon(event):
