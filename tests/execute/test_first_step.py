@@ -29,6 +29,35 @@ async def test_a_tool_that_never_waits_is_settled_without_a_turn_of_the_loop() -
         assert (result.text, turned) == ("done", [])
 
 
+async def test_a_tool_that_never_waits_leaves_no_task_behind() -> None:
+    @tool
+    async def work() -> str:
+        return "done"
+
+    async with Executor([work]) as executor:
+        assert (await executor.invoke(ToolCall("1", "work"), alone=True)).text == "done"
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_a_task_that_a_tool_keeps_from_its_first_step_is_one_like_any_other_and_ends() -> None:
+    kept: list[asyncio.Task[Any] | None] = []
+
+    @tool
+    async def work(looks: bool) -> bool:
+        task = asyncio.current_task()
+        kept.append(task)
+        return looks and task is not None and bool(task.get_name()) and task in asyncio.all_tasks()
+
+    async with Executor([work]) as executor:
+        looked = await executor.invoke(ToolCall("1", "work", {"looks": True}), alone=True)
+        assert looked.content is True
+        await executor.invoke(ToolCall("2", "work", {"looks": False}), alone=True)
+    for task in kept:
+        assert isinstance(task, asyncio.Task)
+        await asyncio.wait_for(task, 10)
+        assert task.done() and not task.cancelled()
+
+
 async def test_every_step_of_a_tool_is_in_one_task_that_is_not_its_callers() -> None:
     tasks: list[asyncio.Task[Any] | None] = []
 

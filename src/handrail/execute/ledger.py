@@ -148,9 +148,10 @@ class CallLedger:
                 if messages:
                     if self._alike:
                         self._forget_alike(messages)
-                    for message in messages:
-                        if isinstance(message, ResultMessage) and message.result.withheld:
-                            self._withhold(message.result)
+                    results = [each.result for each in messages if type(each) is ResultMessage]
+                    for result in results:
+                        if result.withheld:
+                            self._withhold(result)
                     self.origins.hear(messages, self.tools, below=self._is_below)
 
     def _forget_alike(self, messages: tuple[Message, ...]) -> None:

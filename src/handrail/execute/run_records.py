@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from weakref import WeakValueDictionary
 
 from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.context import Context
@@ -22,6 +20,7 @@ from handrail.core.ports import (
     appending_at_once,
     finding_effects,
 )
+from handrail.core.single_flight import SingleFlight
 from handrail.execute.ledger import CallLedger
 from handrail.execute.recorder import RunRecorder
 from handrail.tools.registry import RegisteredTools
@@ -63,10 +62,12 @@ class RunRecords:
         """Runs that are worked on only to settle calls that were left in them, and by how many at this moment."""
         self._left: BoundedMemory[str, tuple[CallLedger, tuple[int, int]]] = BoundedMemory(_REMEMBERED)
         """The latest runs that were finished and may be gone on with, and the version of each then."""
-        self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """One for each run that is being opened: a long record keeps no other run waiting."""
+        self._opening: SingleFlight[str, CallLedger] = SingleFlight()
+        """The runs that are being opened: a long record keeps no other run waiting."""
         self._opening_with: dict[str, RegisteredTools] = {}
         """The tools of each run that is being opened."""
+        self._recorder: RunRecorder | None = None
+        """The latest, which whoever asks next mostly wants again."""
 
     def below(self, tools: RegisteredTools) -> RunRecords:
         """The runs that calls of these runs begin, with tools of their own; in the same journal."""
@@ -150,16 +151,20 @@ class RunRecords:
                 run, self.tools, is_below=context.depth > 0, follows_origins=self._follows_origins
             )
             return ledger
-        async with self._opening.setdefault(run, asyncio.Lock()):
-            if run not in self._ledgers:
-                self._opening_with[run] = self.tools
-                try:
-                    ledger = await self._begin(run, context, self._journal)
-                finally:
-                    tools = self._opening_with.pop(run)
-                ledger.tools = tools  # one may have been included meanwhile
-                self._ledgers[run] = ledger
-            return self._ledgers[run]
+        journal = self._journal
+        while (ledger := self._ledgers.get(run)) is None:  # whoever opened it may have let it go again by now
+            await self._opening.share(run, lambda: self._begin_with_tools(run, context, journal))
+        return ledger
+
+    async def _begin_with_tools(self, run: str, context: Context, journal: Journal) -> CallLedger:
+        self._opening_with[run] = self.tools
+        try:
+            ledger = await self._begin(run, context, journal)
+        finally:
+            tools = self._opening_with.pop(run)
+        ledger.tools = tools  # one may have been included meanwhile
+        self._ledgers[run] = ledger
+        return ledger
 
     async def _begin(self, run: str, context: Context, journal: Journal) -> CallLedger:
         tools, principal = self.tools, context.principal.id
@@ -204,6 +209,12 @@ class RunRecords:
     async def recorder(self, context: Context, emit: Emit = ignore_event) -> RunRecorder:
         """Opens the run of a context, and gives what writes its record."""
         ledger = self._ledgers.get(context.run or self.default_run) or await self.open(context)
+        known = self._recorder
+        if known is None or known.ledger is not ledger or known.listener is not emit:
+            self._recorder = known = self._recorder_of(ledger, emit)
+        return known
+
+    def _recorder_of(self, ledger: CallLedger, emit: Emit) -> RunRecorder:
         return RunRecorder(ledger, self._journal, self._quick, self.effects, self._clock, self._new_id, emit)
 
     async def recorder_of_answers(self, run: str) -> RunRecorder:
@@ -211,7 +222,7 @@ class RunRecords:
         if self._journal is None or self.holds(run):
             return await self.recorder(Context(run=run))
         ledger = CallLedger(run, self.tools, None, await self._journal.history(run))
-        return RunRecorder(ledger, self._journal, self._quick, self.effects, self._clock, self._new_id, ignore_event)
+        return self._recorder_of(ledger, ignore_event)
 
     def is_silent(self, emit: Emit) -> bool:
         """Whether nothing is written down and nobody listens: then what would only be told need not be made."""
@@ -225,8 +236,7 @@ class RunRecords:
         """Note which tools a model was shown in a turn."""
         if self.is_silent(emit):
             return
-        there = self.tools_of(context.run)
-        scoped = tuple(there.find(name).scoped_name if name in there else name for name in tools)
+        scoped = self.tools_of(context.run).scoped_names(tools)
         event = ToolsOffered(run=context.run or self.default_run, at=self.now(), tools=scoped)
         recorder = await self.recorder(context, emit)
         if not recorder.record_soon(event):
@@ -246,6 +256,7 @@ class RunRecords:
         ledger = self._ledgers.pop(run, None)
         if ledger is None:
             return
+        self._recorder = None
         try:
             finished = RunFinished(run=run, at=self.now(), reason=reason)
             if self._journal is not None and (self._quick is None or not self._quick.append_at_once(finished)):
@@ -257,6 +268,7 @@ class RunRecords:
 
     def let_go(self, run: str) -> None:
         """Releases the lease of a run without writing anything, so that another process may work on it."""
+        self._recorder = None
         if (ledger := self._ledgers.pop(run, None)) is not None:
             ledger.release()
 

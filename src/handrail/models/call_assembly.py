@@ -15,6 +15,8 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from handrail.core.calls import ToolCall
 from handrail.core.errors import ProtocolError
 from handrail.core.events import CallDelta, CallReady, CallRequested, ModelEvent, Notice
@@ -30,6 +32,7 @@ _TOKEN = re.compile(r'[{}\[\]]|"(?>(?:[^"\\]+|\\.)*)("?)', re.DOTALL)
 """A bracket, or a string as far as it goes: with its closing quote if it has one."""
 _REST_OF_STRING = re.compile(r'(?>(?:[^"\\]+|\\.)*)("?)', re.DOTALL)
 _TEXT = re.compile(r"\S")
+_decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class _ObjectScanner:
@@ -53,6 +56,9 @@ class _ObjectScanner:
             if first is None:
                 return None
             self.begun, self._is_object = True, first[0] == "{"
+            if self._is_object and text.endswith("}") and _is_object(text):
+                self.whole = True  # arguments that come in one piece need not be followed mark by mark
+                return None
         if self.whole:
             return self._following(text, at)
         if self._in_string:
@@ -80,6 +86,15 @@ class _ObjectScanner:
     def _following(self, text: str, at: int) -> int | None:
         following = _TEXT.search(text, at)
         return following.start() if following is not None and following[0] == "{" else None
+
+
+def _is_object(text: str) -> bool:
+    """Whether a text is one JSON object and nothing else."""
+    try:
+        _decode_object(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return False
+    return True
 
 
 @dataclass(slots=True, eq=False)

@@ -268,6 +268,8 @@ class SingleRun:
     async def _take_stock(self, known: int) -> None:
         """A run that is taken up has used something of its limits already, the runs that its calls began included; only
         time does not count on."""
+        if not known and self._answer is None:
+            return  # nothing of it was said before
         messages = self.conversation.messages
         if 0 < known == len(messages):
             if self._answer is None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
+from types import TracebackType
 
 from handrail.core.errors import UsageError
 
@@ -24,37 +23,42 @@ class PromptTurns:
         self._tasks: set[asyncio.Task[object]] = set()
         self._closed = False
 
-    @asynccontextmanager
-    async def turn(self) -> AsyncGenerator[None, None]:
+    def turn(self) -> PromptTurn:
         """Held while one prompt is answered: two at once would each forget the other.
 
         Raises:
             UsageError: The session works in another loop, is closed meanwhile, or waits for whoever asks.
         """
+        return PromptTurn(self)
+
+    async def begin(self, task: asyncio.Task[object]) -> Token[tuple[object, ...]]:
+        """Wait for the prompts before this one; what `end` is to be given."""
         self._check_loop()
         if self._is_within():
             raise UsageError(
                 "this session is answering a prompt that waits for this, and cannot answer another; "
                 "ask a session.fork(), or another session"
             )
-        task = asyncio.current_task()
-        assert task is not None
         self._tasks.add(task)
         try:
-            async with self._lock:
-                self._current = prompt = object()
-                token = _within.set((*_within.get(), prompt))
-                try:
-                    yield
-                finally:
-                    _within.reset(token)
-                    self._current = None
-        except asyncio.CancelledError:
-            if self._closed and not task.uncancel():
-                raise UsageError("the session was closed before it had answered") from None
+            await self._lock.acquire()
+        except BaseException as error:
+            self._leave(task, error)
             raise
-        finally:
-            self._tasks.discard(task)
+        self._current = prompt = object()
+        return _within.set((*_within.get(), prompt))
+
+    def end(self, task: asyncio.Task[object], token: Token[tuple[object, ...]], error: BaseException | None) -> None:
+        """Let the next prompt begin."""
+        _within.reset(token)
+        self._current = None
+        self._lock.release()
+        self._leave(task, error)
+
+    def _leave(self, task: asyncio.Task[object], error: BaseException | None) -> None:
+        self._tasks.discard(task)
+        if isinstance(error, asyncio.CancelledError) and self._closed and not task.uncancel():
+            raise UsageError("the session was closed before it had answered") from None
 
     def check_closable(self) -> None:
         """
@@ -84,3 +88,23 @@ class PromptTurns:
 
     def _is_within(self) -> bool:
         return self._current is not None and self._current in _within.get()
+
+
+class PromptTurn:
+    """The turn of one prompt, an `async with` block. A class: a generator would cost each prompt twice as much."""
+
+    __slots__ = ("_task", "_token", "_turns")
+
+    def __init__(self, turns: PromptTurns) -> None:
+        self._turns = turns
+
+    async def __aenter__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task: asyncio.Task[object] = task
+        self._token = await self._turns.begin(task)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._turns.end(self._task, self._token, error)

@@ -109,7 +109,7 @@ class ToolRegistry:
 class RegisteredTools:
     """A fixed set of tools; `digest` names exactly what models were offered."""
 
-    __slots__ = ("_by_name", "_digest", "_index", "_near", "_needing", "_tools", "has_secrets", "shared")
+    __slots__ = ("_by_name", "_digest", "_index", "_near", "_needing", "_scoped", "_tools", "has_secrets", "shared")
 
     def __init__(self, tools: Iterable[Tool]) -> None:
         self._tools = tuple(tools)
@@ -120,6 +120,8 @@ class RegisteredTools:
         self._digest: str | None = None
         self._index: ToolIndex | None = None
         self._near: NearNames | None = None
+        self._scoped: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+        """The names that were last asked for, as they were given and in full."""
         self.shared: SharedValues = SharedValues()
         """What others made of this set, as the offers to a model."""
 
@@ -151,6 +153,14 @@ class RegisteredTools:
             if self._near is None:
                 self._near = NearNames(self._by_name)
             raise UnknownTool(name, self._near.find(name)) from None
+
+    def scoped_names(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """The names in full, as `ensemble:tool`. One that no tool has stays as it is."""
+        asked, scoped = self._scoped
+        if asked != names:  # else they are those of the turn before, as nearly always
+            scoped = tuple(self._by_name[name].scoped_name if name in self._by_name else name for name in names)
+            self._scoped = names, scoped
+        return scoped
 
     def check_deps(self, deps: Any, deps_type: Any = None) -> None:
         """Check what a program gives all of them as `Invocation.deps`, or the type of what it will give.

@@ -149,14 +149,19 @@ class HandlerWork:
 def begin(steps: _HandlerSteps, loop: asyncio.AbstractEventLoop) -> asyncio.Future[Any]:
     """Takes the first step of a handler here and now, as the task that goes on with it, and gives what has its value.
 
-    A handler that never waits is done then, without a turn of the loop or a timer. Code in the step finds itself in the
-    task of the handler, as in any later one: what it begins there, as a time-out or a group of tasks, belongs to that.
+    A handler that never waits is done then, without a task, a turn of the loop or a timer. Code in the step finds
+    itself in the task of the handler, as in any later one: what it begins there, as a time-out or a group of tasks,
+    belongs to that.
     """
     caller = asyncio.current_task(loop)
     if caller is None or loop.get_task_factory() is not None:
         return loop.create_task(steps)
     context = contextvars.copy_context()
-    task = loop.create_task(steps, context=context)
+    task: asyncio.Task[Any]
+    if type(loop).create_task is asyncio.BaseEventLoop.create_task:
+        task = _TaskToBe(steps, loop, context)
+    else:  # the loop has a say in how its tasks are made, and may keep them
+        task = loop.create_task(steps, context=context)
     asyncio.tasks._leave_task(loop, caller)
     asyncio.tasks._enter_task(loop, task)
     try:
@@ -164,7 +169,40 @@ def begin(steps: _HandlerSteps, loop: asyncio.AbstractEventLoop) -> asyncio.Futu
     finally:
         asyncio.tasks._leave_task(loop, task)
         asyncio.tasks._enter_task(loop, caller)
-    return task if done is None else done
+    if done is not None:
+        return done
+    return task.made() if isinstance(task, _TaskToBe) else task
+
+
+class _HandlerTask(asyncio.Task[Any]):
+    """The task of a handler."""
+
+
+class _TaskToBe(_HandlerTask):
+    """The task of a handler during its first step. It is made when that step waits, or anybody looks at it, as a
+    time-out does: for a handler that does neither, nothing is scheduled or registered."""
+
+    def __init__(self, steps: _HandlerSteps, loop: asyncio.AbstractEventLoop, context: contextvars.Context) -> None:
+        self._given = steps, loop, context  # `Task.__init__` would schedule it: `made` calls that
+
+    def made(self) -> asyncio.Task[Any]:
+        """The same object as a task like any other."""
+        steps, loop, context = object.__getattribute__(self, "_given")
+        del self._given
+        self.__class__ = _HandlerTask  # type: ignore[assignment]  # its base, of the same layout
+        asyncio.Task.__init__(self, steps, loop=loop, context=context)
+        return self
+
+    def __getattribute__(self, name: str) -> Any:
+        if name != "made":
+            _TaskToBe.made(self)
+        return object.__getattribute__(self, name)
+
+    def __await__(self) -> Any:
+        return self.made().__await__()
+
+    def __repr__(self) -> str:
+        return repr(self.made())
 
 
 _NOT_TAKEN: Any = object()
