@@ -210,6 +210,11 @@ class RunAnswer(Generic[T]):
         )
 
 
+def is_answer_tool(name: str) -> bool:
+    """Whether the tool of this name takes a typed answer."""
+    return _NAME.fullmatch(name) is not None
+
+
 def _free_name(taken: Container[str]) -> str:
     name, count = ANSWER_TOOL, 2
     while name in taken:

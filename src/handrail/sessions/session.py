@@ -91,6 +91,24 @@ OnEvent = Callable[[Event], object]
 
 T = TypeVar("T")
 
+_TYPED = "ask(…, returns=T) for the type of an answer"
+_MEANT = {
+    "model": "the model first: Session('openai:gpt-5', …)",
+    "llm": "the model first: Session(llm, …)",
+    "instructions": "system_prompt=",
+    "system": "system_prompt=",
+    "output_type": _TYPED,
+    "result_type": _TYPED,
+    "response_model": _TYPED,
+    "returns": _TYPED,
+    "toolsets": "tools=, which takes groups of tools too",
+    "usage_limits": "limits=Limits(…)",
+    "temperature": "create_llm('…', temperature=…) for the settings of the model",
+    "max_tokens": "create_llm('…', max_tokens=…) for the settings of the model",
+    "handoffs": "Session(Agent(…, handoffs=[…]))",
+}
+"""What to write for the names that other libraries use."""
+
 
 class Session(Closable, Generic[Deps]):
     """A model, tools, and everything said so far. `close()` it, or use it in a `with` or `async with` block.
@@ -175,7 +193,8 @@ class Session(Closable, Generic[Deps]):
         Raises:
             UsageError: Something cannot be used as it is, or a tool needs other dependencies.
         """
-        check_keyword_names("Session", options, keyword_names(Session) | SessionOptions.__annotations__.keys())
+        known = keyword_names(Session) | SessionOptions.__annotations__.keys()
+        check_keyword_names("Session", options, known, _MEANT)
         if isinstance(provider, Agent):
             if tools or system_prompt is not None:
                 raise UsageError(f"the agent {provider.name!r} has its own tools and system prompt; give them to it")
@@ -394,9 +413,10 @@ class Session(Closable, Generic[Deps]):
         said = self.conversation
         results = self._results(said, start)
         if answer is None:
-            return SessionReply(said.text, said, said.text, results)
+            text = Conversation(said.messages[start:]).text
+            return SessionReply(text, said, text, results, start)
         text = answer_text(said.messages)
-        return SessionReply(text, said, read_answer(said.messages, answer) if typed else text, results)
+        return SessionReply(text, said, read_answer(said.messages, answer) if typed else text, results, start)
 
     def _follow(self, conversation: Conversation) -> None:
         self.conversation = conversation
