@@ -149,7 +149,7 @@ class Session(Closable, Generic[Deps]):
     @overload
     def __init__(
         self,
-        provider: LLM | Model | str,
+        provider: LLM | Model | Agent | str,
         *,
         system_prompt: str | None = None,
         tools: Iterable[ToolLike[Deps]] = (),

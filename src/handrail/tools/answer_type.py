@@ -46,7 +46,7 @@ class AnswerType(Generic[T]):
         """
         self.schema: dict[str, Any] = schema
         """What a model is shown."""
-        self.takes_nulls = takes_nulls
+        self.takes_nulls: bool = takes_nulls
         """Whether null stands for a property that is left out, where the schema asks for none."""
         self._convert = convert
         self._wrapped = wrapped
