@@ -4,8 +4,6 @@ Say once what a tool is; then any model may call it, and every call is checked,
 bounded, run at most once where that matters, and provable afterwards.
 
 Names are loaded when they are first used.
-
-Names are loaded when they are first used.
 """
 
 from __future__ import annotations

@@ -55,6 +55,8 @@ class ModelScratch:
 
 
 class ModelRequest(Struct, frozen=True, kw_only=True):
+    """What a model is asked: the conversation, the tools that it may call, and settings."""
+
     messages: tuple[Message, ...]
     tools: tuple[ToolOffer, ...] = ()
     builtin_tools: tuple[dict[str, Any], ...] = ()

@@ -163,6 +163,7 @@ class Agent:
 
     @property
     def model(self) -> Model:
+        """The model that answers; that of its `LLM` if it was given one."""
         provider: Any = self.provider
         found: Model = getattr(provider, "model", provider)
         return found

@@ -336,7 +336,7 @@ class Session(Closable, Generic[Deps]):
         on_event: OnEvent | None = None,
         deps: Deps | None = None,
     ) -> SessionReply[Any]:
-        """`ask` for async code."""
+        """`ask` for async code, with the same arguments."""
         emit = ignore_event if on_event is None else _emitting(on_event)
         return await self._run_prompt(prompt, tool_choice, emit, returns, deps)
 
@@ -356,6 +356,7 @@ class Session(Closable, Generic[Deps]):
         """Ask, and give the events as they happen: pieces of text, calls, results, progress.
 
         The stream's `text_stream` has only the text, and its `reply` is what `ask` would have returned.
+        The arguments are those of `ask`.
         """
         return SessionStream(
             self.stream_async(prompt, returns=returns, tool_choice=tool_choice, deps=deps), self.portal
@@ -374,7 +375,7 @@ class Session(Closable, Generic[Deps]):
     def stream_async(
         self, prompt: Said = None, *, returns: Any = None, tool_choice: Choice = "auto", deps: Deps | None = None
     ) -> AsyncSessionStream[Any]:
-        """`stream` for async code."""
+        """`stream` for async code, with the same arguments."""
         return AsyncSessionStream(lambda emit: self._run_prompt(prompt, tool_choice, emit, returns, deps))
 
     async def _run_prompt(
@@ -561,6 +562,7 @@ class Session(Closable, Generic[Deps]):
                 await self.llm.aclose()
 
     def close(self) -> None:
+        """End the run, and let go of the journal and of a model that the session made."""
         self.portal.call(self.aclose())
         if self._closes_model or self.llm is not self._provider:
             self.portal.close()

@@ -70,6 +70,7 @@ def answer(value: Any) -> ScriptedAnswer:
 
 
 def text(words: str) -> ModelEvent:
+    """Words that the model says, as a piece of a reply."""
     return TextDelta(text=words)
 
 
