@@ -187,7 +187,7 @@ def test_a_model_that_refuses_is_not_asked_again() -> None:
     from handrail.core.events import ReplyFinished
 
     model = ScriptedModel([text("I cannot help."), ReplyFinished(stop="refusal")], holds_schema=True)
-    with Session(model) as session, pytest.raises(InvalidAnswer):
+    with Session(model) as session, pytest.raises(InvalidAnswer, match=r"it refused to answer: I cannot help\."):
         session.ask("Which?", returns=Town)
     assert len(model.requests) == 1
 

@@ -67,7 +67,7 @@ class AnswerType(Generic[T]):
         try:
             value = parse(text if fenced is None else fenced[1])
         except JSONTextError as error:
-            raise InvalidArguments(f"{_ROOT}: it is not JSON: {error}") from error
+            raise InvalidArguments(f"{_ROOT}: it is not JSON: {str(error).removeprefix('not JSON: ')}") from error
         return self.read(value)
 
     def read_arguments(self, arguments: dict[str, Any] | str) -> T:
