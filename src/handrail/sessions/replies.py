@@ -42,7 +42,10 @@ class SessionReply(Struct, Generic[T], frozen=True):
 
     @property
     def usage(self) -> Usage:
-        """Tokens and cost of all replies to this prompt. `conversation.usage` has those of the whole conversation."""
+        """Tokens and cost of all replies to this prompt, without those of agents that were called as tools.
+
+        `conversation.usage` has those of the whole conversation.
+        """
         return Conversation(self.messages).usage
 
     @property
