@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import FunctionType
 
 import pytest
 
@@ -31,6 +32,17 @@ def test_every_public_name_can_be_imported_from_its_module(module: str) -> None:
 
     assert [name for name in public_names(module) if not hasattr(found, name)] == []
     assert set(dir(found)) >= set(public_names(module))
+
+
+@pytest.mark.parametrize("module", public_modules())
+def test_every_public_class_and_function_says_what_it_is(module: str) -> None:
+    found = {name: getattr(importlib.import_module(module), name) for name in public_names(module)}
+    ours = {name: each for name, each in found.items() if isinstance(each, type | FunctionType)}
+
+    # Structs and dataclasses without a docstring have one that only repeats their fields, and classes inherit one.
+    said = {name: each.__dict__.get("__doc__") or "" for name, each in ours.items() if isinstance(each, type)}
+    said |= {name: each.__doc__ or "" for name, each in ours.items() if isinstance(each, FunctionType)}
+    assert [name for name, words in said.items() if not words or words.startswith(f"{name}(")] == []
 
 
 @pytest.mark.parametrize("module", public_modules())

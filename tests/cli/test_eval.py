@@ -103,6 +103,14 @@ def test_failures_say_what_was_expected(cases: Path) -> None:
     assert "scripted:other.toml hello: expected no call; got add a=1 b=1" in result.stderr
 
 
+def test_failures_say_which_arguments_a_case_leaves_out(cases: Path) -> None:
+    cases.write_text(CASES.replace("{ a = 1, b = [2, 3] }", "{ a = 1 }"))
+
+    result = run("eval", "cases.toml", *TOOLS, "--failures", "-m", "scripted:other.toml", "--case", "sum")
+
+    assert "expected add a=1; got add a=1 b=5; the case does not say what 'b' may be" in result.stderr
+
+
 def test_an_unavailable_model_is_a_problem_and_the_others_are_asked(cases: Path) -> None:
     result = run("eval", "cases.toml", *TOOLS, "-m", "scripted:none.toml", "-m", "scripted:script.toml", "--json")
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 import pytest
 from hypothesis import given, strategies as st
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from handrail import Executor, Policy, ToolCall, tool
 from handrail.core.calls import Attachment, Output, Problem, ToolResult
@@ -410,6 +410,21 @@ def test_a_schema_that_was_read_off_an_annotation_only_warns_and_can_be_switched
         check_output(normalise_output("text", "arguments"), tool(annotated, output_schema=DECLARED, check_output="off"))
         == ()
     )
+
+
+async def test_a_model_of_pydantic_is_written_by_the_names_that_its_schema_has() -> None:
+    class Person(BaseModel):
+        name: str = Field(alias="fullName")
+
+    @tool
+    def same(person: Person) -> list[Person]:
+        """Give the person back."""
+        return [person]
+
+    async with Executor([same]) as executor:
+        result = await executor.invoke(ToolCall("1", "same", {"person": {"fullName": "Ada"}}))
+
+    assert (result.content, result.warnings) == ([{"fullName": "Ada"}], ())
 
 
 async def test_a_side_effect_with_a_wrong_annotation_is_ok_and_its_value_and_a_warning_are_told() -> None:

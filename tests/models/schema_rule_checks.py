@@ -57,7 +57,9 @@ def _broken(schema: Any, root: dict[str, Any], rules: SchemaRules) -> Iterator[s
     if rules.declared and not {*schema.get("required", ())} <= {*schema.get("properties", {})}:
         yield "a required property is not declared"
     if rules.strict:
-        yield from _not_strict(schema, kinds)
+        yield from _not_strict(schema, kinds, optional=rules.optional)
+    if rules.few_items and schema.get("minItems", 0) not in (0, 1):
+        yield "more than one item is required"
 
 
 def _broken_reference(schema: dict[str, Any], root: dict[str, Any]) -> Iterator[str]:
@@ -70,12 +72,12 @@ def _broken_reference(schema: dict[str, Any], root: dict[str, Any]) -> Iterator[
         yield f"{schema['$ref']} names nothing"
 
 
-def _not_strict(schema: dict[str, Any], kinds: str | list[str]) -> Iterator[str]:
+def _not_strict(schema: dict[str, Any], kinds: str | list[str], *, optional: bool) -> Iterator[str]:
     if not {"type", "anyOf", "$ref"} & schema.keys():
         yield "no type"
     if "anyOf" in schema and "type" in schema:
         yield "a type beside anyOf"
     if "object" in kinds and schema.get("additionalProperties") is not False:
         yield "an open object"
-    if "object" in kinds and schema.get("required") != list(schema.get("properties", {})):
+    if not optional and "object" in kinds and schema.get("required") != list(schema.get("properties", {})):
         yield "a property that is not required"

@@ -10,23 +10,27 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings, strategies as st
 from inline_snapshot import snapshot
 
-from handrail.models.projection.nulls import without_nulls
 from handrail.models.projection.project import Projected, project
 from handrail.models.projection.rules import (
     ANTHROPIC,
+    ANTHROPIC_REPLY,
     BEDROCK,
     FULL,
     GEMINI,
+    GEMINI_REPLY,
     OLLAMA,
     OPENAI,
+    OPENAI_REPLY,
     OPENAI_STRICT,
     SchemaRules,
 )
+from handrail.tools.schema.left_out_nulls import without_nulls
 from tests.examples import examples
 from tests.models.schema_rule_checks import violations
 
 Schema = dict[str, Any]
-ALL = [FULL, OPENAI, OPENAI_STRICT, ANTHROPIC, GEMINI, OLLAMA, BEDROCK]
+REPLIES = [OPENAI_REPLY, ANTHROPIC_REPLY, GEMINI_REPLY]
+ALL = [FULL, OPENAI, OPENAI_STRICT, ANTHROPIC, GEMINI, OLLAMA, BEDROCK, *REPLIES]
 SILENT = {"$schema", "$id", "$anchor", "$comment", "$defs", "definitions"}
 
 

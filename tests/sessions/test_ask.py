@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from handrail import LLM, Session, tool
+from handrail import LLM, Limits, Session, tool
 from handrail.compat import abstractllm
 from handrail.errors import UsageError
-from handrail.events import Event, TextDelta
-from handrail.messages import Media
-from handrail.testing import ScriptedModel, call, text
+from handrail.events import Event, ModelEvent, ReplyFinished, TextDelta
+from handrail.messages import Media, Usage
+from handrail.testing import ScriptedModel, answer, call, text
 from tests.polling import until
 
 PICTURE = Media(media_type="image/png", data=b"png")
@@ -157,3 +157,41 @@ def test_what_on_event_raises_ends_the_prompt() -> None:
         with pytest.raises(ZeroDivisionError):
             session.ask("Hi", on_event=listen)
         assert session.ask("Hi").text.endswith("again")
+
+
+def spent(tokens: int, stop: Any = "end") -> ModelEvent:
+    return ReplyFinished(stop=stop, usage=Usage(input_tokens=tokens, output_tokens=1))
+
+
+def test_a_reply_has_the_usage_of_its_prompt_alone() -> None:
+    asked = [call("get_weather", location="Paris"), spent(10, "tool_calls")]
+    model = ScriptedModel([text("Hi."), spent(7)], asked, [text("Sunny."), spent(20)])
+    with Session(model, tools=[get_weather]) as session:
+        session.ask("Hello.")
+        reply = session.ask("What is the weather in Paris?")
+
+    assert reply.usage == Usage(input_tokens=30, output_tokens=2)
+    assert reply.conversation.usage == Usage(input_tokens=37, output_tokens=3)
+    assert [type(message).__name__ for message in reply.messages] == [
+        "UserMessage",
+        "AssistantMessage",
+        "InvocationMessage",
+        "ResultMessage",
+        "AssistantMessage",
+    ]
+
+
+@pytest.mark.parametrize("returns", [None, int])
+def test_a_reply_says_that_the_model_came_to_an_answer(returns: Any) -> None:
+    with Session(ScriptedModel([call("get_weather", location="Paris")], [answer(21)]), tools=[get_weather]) as session:
+        assert session.ask("How warm is it in Paris?", returns=returns).finished
+
+
+def test_a_reply_says_that_a_limit_ended_the_turn_and_has_no_words_of_an_earlier_one() -> None:
+    model = ScriptedModel([text("Hi.")], [call("get_weather", location="Paris")])
+    with Session(model, tools=[get_weather], limits=Limits(iterations=1, on_limit="stop")) as session:
+        session.ask("Hello.")
+        reply = session.ask("What is the weather in Paris?")
+
+    assert (reply.finished, reply.text) == (False, "")
+    assert [result.content for result in reply.results] == ["sunny in Paris"]

@@ -11,7 +11,7 @@ from typing import Any, Protocol, assert_type
 
 import pytest
 
-from handrail import Ensemble, Invocation, Session, Tool, tool
+from handrail import Agent, Ensemble, Invocation, Session, Tool, tool
 from handrail.core.dependencies import Deps
 from handrail.core.errors import UsageError
 from handrail.testing import ScriptedModel, invocation, text
@@ -109,6 +109,9 @@ def test_so_does_one_that_gets_them_with_each_prompt() -> None:
     with Session(model(), tools=[tell, tell_later], deps_type=Shop) as session:
         assert_type(session, Session[Shop])
         session.ask("?", deps=Market("B"))
+    with Session(Agent(model(), name="desk", tools=[tell]), deps_type=Shop) as desk:
+        assert_type(desk, Session[Shop])
+        desk.ask("?", deps=Market("B"))
 
 
 def made() -> Session:

@@ -99,6 +99,12 @@ def test_a_session_with_an_agent_takes_no_other_tools() -> None:
         Session(researcher(), tools=[search])
 
 
+def test_an_agent_by_the_name_of_a_model_is_refused_with_what_to_write_instead() -> None:
+    named: Any = "openai:gpt-5"
+    with pytest.raises(UsageError, match=r"write Agent\(create_llm\('openai:gpt-5'\), …\)"):
+        Agent(named, name="desk")
+
+
 def test_an_agent_among_tools_is_refused_with_what_to_give_instead() -> None:
     with pytest.raises(InvalidDefinition, match=r"Agent 'researcher' is not a tool; give its as_tool\(\)"):
         Session(ScriptedModel(), tools=[researcher()])  # type: ignore[list-item]  # this is the mistake

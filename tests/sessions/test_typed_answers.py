@@ -12,14 +12,14 @@ from uuid import UUID
 
 import msgspec
 import pytest
-from pydantic import BaseModel, field_validator
+from pydantic import BaseModel, RootModel, field_validator, model_validator
 
 from handrail import LLM, Limits, Session, tool
 from handrail.core.messages import AssistantMessage, SupervisorMessage
 from handrail.core.model_request import NamedTool
 from handrail.errors import InvalidAnswer, InvalidDefinition, LimitExceeded, UsageError
 from handrail.events import CallSettled, Event, Notice
-from handrail.testing import ScriptedModel, call, text
+from handrail.testing import ScriptedModel, answer, call, text
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ def test_a_model_that_refuses_is_not_asked_again() -> None:
     from handrail.core.events import ReplyFinished
 
     model = ScriptedModel([text("I cannot help."), ReplyFinished(stop="refusal")], holds_schema=True)
-    with Session(model) as session, pytest.raises(InvalidAnswer):
+    with Session(model) as session, pytest.raises(InvalidAnswer, match=r"it refused to answer: I cannot help\."):
         session.ask("Which?", returns=Town)
     assert len(model.requests) == 1
 
@@ -357,3 +357,25 @@ def test_the_model_reads_which_value_it_was_that_no_type_takes(kind: Any, wrong:
     with Session(model, limits=Limits(wrong_answers=1)) as session, pytest.raises(InvalidAnswer) as refused:
         session.ask("When?", returns=kind)
     assert words in refused.value.problems[0]
+
+
+def test_what_a_pydantic_model_refuses_is_told_in_plain_words() -> None:
+    class Range(BaseModel):
+        low: int
+        high: int
+
+        @model_validator(mode="after")
+        def check(self) -> Range:
+            if self.low > self.high:
+                raise ValueError("low must not exceed high")
+            return self
+
+    wrong = ScriptedModel([answer({"low": 3, "high": 1})])
+    with Session(wrong, limits=Limits(wrong_answers=1)) as session, pytest.raises(InvalidAnswer) as raised:
+        session.ask("Which?", returns=Range)
+    assert raised.value.problems == ("invalid_arguments: (answer): low must not exceed high",)
+
+    wrong = ScriptedModel([answer([{"low": 3, "high": 4}, {"low": 3, "high": 1}])])
+    with Session(wrong, limits=Limits(wrong_answers=1)) as session, pytest.raises(InvalidAnswer) as raised:
+        session.ask("Which?", returns=RootModel[list[Range]])
+    assert raised.value.problems == ("invalid_arguments: value: 1: low must not exceed high",)

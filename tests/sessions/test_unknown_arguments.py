@@ -34,7 +34,23 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: call(Session, ScriptedModel(), authorizer=None),
         "Session has no argument 'authorizer'.*'authoriser'",
     ),
+    "Session by a word of another library": (
+        lambda: call(Session, ScriptedModel(), instructions="Be brief."),
+        "Session has no argument 'instructions'; write system_prompt=",
+    ),
+    "Session with the type of its answers": (
+        lambda: call(Session, ScriptedModel(), output_type=int),
+        r"Session has no argument 'output_type'; write ask\(…, returns=T\)",
+    ),
     "LLM": (lambda: call(LLM, ScriptedModel(), temprature=0), "LLM has no argument 'temprature'.*'temperature'"),
+    "create_llm by a word of another library": (
+        lambda: call(create_llm, "openai:gpt-5", key="k", max_retries=2),
+        r"'openai' has no option 'max_retries'; write retry=RetryPolicy\(attempts=…\)",
+    ),
+    "create_llm with a number for a policy": (
+        lambda: call(create_llm, "openai:gpt-5", key="k", retry=0),
+        r"retry=0 is not a RetryPolicy; write retry=RetryPolicy\(attempts=…\)",
+    ),
     "create_llm": (
         lambda: call(create_llm, "openai:gpt-5", key="k", temprature=0),
         "'openai' has no option 'temprature'; did you mean 'temperature'",

@@ -68,10 +68,14 @@ class Confirmation(Struct, frozen=True, kw_only=True):
 
 
 class Allow(Struct, frozen=True):
+    """The call may run, with exactly the arguments that were asked about."""
+
     by: str
 
 
 class Deny(Struct, frozen=True):
+    """The call may not run. The model reads the reason."""
+
     by: str
     reason: str = ""
 

@@ -111,6 +111,8 @@ class InvalidDefinition(UsageError):
 
 
 class InvalidSchema(UsageError):
+    """A JSON Schema cannot be used, where a tool is made or a type is compiled."""
+
     def __init__(self, where: str, why: str) -> None:
         super().__init__(f"the schema of {where} cannot be used: {why}")
         self.where = where
@@ -118,6 +120,8 @@ class InvalidSchema(UsageError):
 
 
 class RegistryFrozen(UsageError):
+    """A tool was registered after `freeze()`."""
+
     def __init__(self, name: str) -> None:
         super().__init__(f"cannot register {name!r}: the registry is frozen; register every tool before freeze()")
         self.name = name
@@ -146,6 +150,8 @@ class ConfigError(UsageError):
 
 
 class MissingExtra(UsageError):
+    """Something needs an extra that is not installed; the message has the command that installs it."""
+
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs an extra that is not installed; run: {install_command(extra)}")
         self.what = what
@@ -179,6 +185,8 @@ class OutcomeUnrecorded(JournalError):
 
 
 class BrokenProof(JournalError):
+    """The journal, or an entry of it, is not what was recorded."""
+
     def __init__(self, index: int | None, why: str) -> None:
         super().__init__(f"{'the journal' if index is None else f'entry {index}'}: {why}")
         self.index = index
@@ -186,6 +194,8 @@ class BrokenProof(JournalError):
 
 
 class LeaseHeld(JournalError):
+    """Another process works on this run."""
+
     def __init__(self, run: str, holder: str) -> None:
         super().__init__(f"run {run!r} is in use by {holder}; wait for it to end, or resume it there")
         self.run = run
@@ -220,6 +230,8 @@ class StateUnavailable(StateError):
 
 
 class LimitExceeded(HandrailError):
+    """A run reached one of its `Limits`. `conversation` has everything up to there."""
+
     def __init__(self, limit: str, value: float) -> None:
         super().__init__(f"the run reached its limit of {value:g} {limit}")
         self.limit = limit
@@ -403,6 +415,8 @@ class _OutcomeError(ToolError):
 
 
 class UnknownTool(_OutcomeError):
+    """The model called a tool that it is not offered. `near` has the names that it may have meant."""
+
     outcome: ClassVar[Outcome] = "unknown_tool"
 
     def __init__(self, name: str, near: Sequence[str] = ()) -> None:
@@ -413,6 +427,8 @@ class UnknownTool(_OutcomeError):
 
 
 class InvalidArguments(_OutcomeError):
+    """The arguments of a call, or an answer, do not fit. `problems` has one sentence for each mistake."""
+
     outcome: ClassVar[Outcome] = "invalid_arguments"
 
     def __init__(self, problems: str | Iterable[str]) -> None:
@@ -422,14 +438,20 @@ class InvalidArguments(_OutcomeError):
 
 
 class Forbidden(_OutcomeError):
+    """Whoever makes a call may not use this tool."""
+
     outcome: ClassVar[Outcome] = "forbidden"
 
 
 class Denied(_OutcomeError):
+    """An approver or a rule denied a call."""
+
     outcome: ClassVar[Outcome] = "denied"
 
 
 class NeedsConfirmation(_OutcomeError):
+    """A side effect waits for approval. `request` is the id of its question."""
+
     outcome: ClassVar[Outcome] = "needs_confirmation"
 
     def __init__(self, tool: str, request: str) -> None:
@@ -438,18 +460,26 @@ class NeedsConfirmation(_OutcomeError):
 
 
 class TimedOut(_OutcomeError):
+    """A call took longer than its timeout. Its words say whether it may yet take effect."""
+
     outcome: ClassVar[Outcome] = "timeout"
 
 
 class Cancelled(_OutcomeError):
+    """A call was cancelled. Its words say whether it may yet take effect."""
+
     outcome: ClassVar[Outcome] = "cancelled"
 
 
 class InDoubt(_OutcomeError):
+    """Nobody knows whether a side effect that was interrupted took place; it is not repeated."""
+
     outcome: ClassVar[Outcome] = "in_doubt"
 
 
 class LimitReached(_OutcomeError):
+    """A call was not run, because a limit of calls is reached."""
+
     outcome: ClassVar[Outcome] = "limit"
 
 

@@ -21,6 +21,8 @@ VERSION = 1
 
 
 class RunStarted(Struct, frozen=True, tag="run.started", kw_only=True):
+    """A run has begun."""
+
     run: str
     at: int
     """Milliseconds since 1970, as every `at` here."""
@@ -41,6 +43,8 @@ class RunResumed(Struct, frozen=True, tag="run.resumed", kw_only=True):
 
 
 class RunFinished(Struct, frozen=True, tag="run.finished", kw_only=True):
+    """A run has ended."""
+
     run: str
     at: int
     reason: str
@@ -124,6 +128,8 @@ class CallAmended(Struct, frozen=True, tag="call.amended", kw_only=True):
 
 
 class ConfirmationRequested(Struct, frozen=True, tag="confirmation.requested", kw_only=True):
+    """A side effect waits for an answer."""
+
     run: str
     at: int
     request: str
@@ -156,6 +162,8 @@ class ConfirmationRequested(Struct, frozen=True, tag="confirmation.requested", k
 
 
 class ConfirmationAnswered(Struct, frozen=True, tag="confirmation.answered", kw_only=True):
+    """A question about a side effect was answered."""
+
     run: str
     at: int
     request: str

@@ -15,6 +15,8 @@ from handrail.core.calls import ToolCall, ToolResult
 
 
 class Text(Struct, frozen=True, tag="text"):
+    """Words of a prompt."""
+
     text: str
 
 
@@ -93,6 +95,8 @@ StopReason = Literal["end", "tool_calls", "max_tokens", "stop_sequence", "conten
 
 
 class UserMessage(Struct, frozen=True, tag="user"):
+    """A prompt of the user."""
+
     content: tuple[Content, ...]
     at: int = 0
     """Milliseconds since 1970; 0 is unknown. So for every message."""
@@ -170,6 +174,7 @@ class Conversation(Struct, frozen=True):
     messages: tuple[Message, ...] = ()
 
     def add(self, *messages: Message) -> Conversation:
+        """This conversation with more messages at its end."""
         return replace(self, messages=self.messages + messages)
 
     def say(self, *content: str | Content, at: int = 0) -> Conversation:
@@ -178,6 +183,7 @@ class Conversation(Struct, frozen=True):
         return self.add(UserMessage(parts, at))
 
     def supervised(self, text: str, at: int = 0) -> Conversation:
+        """This conversation with a word of the program to the model at its end, as a system prompt."""
         return self.add(SupervisorMessage(text, at))
 
     def upto(self, count: int) -> Conversation:

@@ -56,6 +56,8 @@ class ModelScratch:
 
 
 class ModelRequest(Struct, frozen=True, kw_only=True):
+    """What a model is asked: the conversation, the tools that it may call, and settings."""
+
     messages: tuple[Message, ...]
     tools: tuple[ToolOffer, ...] = ()
     builtin_tools: tuple[dict[str, Any], ...] = ()
@@ -70,6 +72,8 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     seed: int | None = None
     response_schema: dict[str, Any] | None = None
     """A JSON Schema that the reply's text must fit."""
+    response_nulls: bool = False
+    """Whoever reads the reply takes a null for a property that is left out, where the schema asks for none."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Goes into the wire body as it is, for what only one service has."""
     scratch: ModelScratch | None = None

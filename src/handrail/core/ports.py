@@ -42,6 +42,8 @@ from handrail.core.model_request import ModelRequest
 
 
 class Model(Protocol):
+    """A language model: it has a name, and its replies come as a stream of events."""
+
     @property
     def name(self) -> str: ...
 
@@ -154,12 +156,16 @@ def text_model_of(model: Model) -> Model | None:
 
 
 class Invoker(Protocol):
+    """Whatever runs a call of a tool, as an `Executor` does."""
+
     async def invoke(self, call: ToolCall, context: Context = ..., emit: Emit = ignore_event) -> ToolResult:
         """Settle one call. What a tool or a model does wrong is in the result, never raised."""
         ...
 
 
 class Approver(Protocol):
+    """Decides about side effects, as an object. A function will do too: `as_approver` makes one of it."""
+
     async def decide(self, question: Confirmation) -> Decision:
         """What a person, or whoever stands for one, says of a call.
 
@@ -170,6 +176,8 @@ class Approver(Protocol):
 
 
 class Authoriser(Protocol):
+    """Says who may use which tool."""
+
     async def authorise(self, context: Context, names: tuple[str, ...]) -> None:
         """Return if the caller may use the tool that goes by these names (scoped, plain, bound capability).
 
@@ -180,10 +188,14 @@ class Authoriser(Protocol):
 
 
 class Lease(Protocol):
+    """The right to work on a run, until it is released."""
+
     def release(self) -> None: ...
 
 
 class Journal(Protocol):
+    """Where the record of a run is kept."""
+
     async def append(self, event: Recorded, *, durable: bool = False) -> None:
         """Return once a killed process would keep the event; with `durable`, once a power cut would.
 
@@ -328,6 +340,8 @@ class Spill(Protocol):
 
 
 class Embedder(Protocol):
+    """Turns texts into vectors, so that near meanings are found."""
+
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """One vector of length 1 for each text; near texts have a near-1 product."""
         ...
@@ -361,6 +375,8 @@ class Tracer(Protocol):
 
 
 class Clock(Protocol):
+    """Tells the time. `SystemClock` is the real one, `FixedClock` of `handrail.testing` one for tests."""
+
     def now(self) -> int:
         """Milliseconds since 1970, for people and records."""
         ...

@@ -5,26 +5,30 @@ from __future__ import annotations
 import difflib
 import inspect
 import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
 from typing import Any
 
 from handrail.core.errors import UsageError
 
 
-def check_keyword_names(where: str, given: Iterable[str], known: Collection[str]) -> None:
-    """Refuse keyword arguments that `where` does not take.
+def check_keyword_names(
+    where: str, given: Iterable[str], known: Collection[str], meant: Mapping[str, str] = {}
+) -> None:
+    """Refuse keyword arguments that `where` does not take. `meant` says what to write for names of other libraries.
 
     Raises:
         UsageError: With the name that was probably meant, or all names that there are.
     """
     unknown = [name for name in given if name not in known]
     if unknown:
-        raise UsageError(f"{where} has no argument {unknown[0]!r}{nearest_name_hint(unknown[0], known)}")
+        raise UsageError(f"{where} has no argument {unknown[0]!r}{nearest_name_hint(unknown[0], known, meant)}")
 
 
-def nearest_name_hint(name: str, known: Iterable[str]) -> str:
+def nearest_name_hint(name: str, known: Iterable[str], meant: Mapping[str, str] = {}) -> str:
     """The end of a message about an unknown name: the one that was probably meant, or all that there are."""
+    if name in meant:
+        return f"; write {meant[name]}"
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1)
     return f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(names)}"

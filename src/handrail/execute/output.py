@@ -176,7 +176,7 @@ def _hook(value: Any) -> Any:
         case deque() | range():
             return list(value)
     if callable(dump := getattr(value, "model_dump", None)):
-        return dump(mode="json")
+        return dump(mode="json", by_alias=True)  # the names that its schema has
     raise InvalidOutput(
         f"it holds {type(value).__name__!r}, which has no JSON form; return text, numbers, lists, dicts or dataclasses"
     )

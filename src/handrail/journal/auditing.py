@@ -39,6 +39,8 @@ _STRIDE = 1000
 
 
 class AuditReport(Struct, frozen=True, kw_only=True):
+    """What was found in a journal that was checked."""
+
     ok: bool
     """Whether there is neither a problem nor a violation."""
     entries: int

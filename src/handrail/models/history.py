@@ -41,10 +41,14 @@ UNREADABLE = "unreadable_arguments"
 
 
 class UserTurn(Struct, frozen=True):
+    """What the user says, up to the next reply."""
+
     content: tuple[Content, ...]
 
 
 class SystemTurn(Struct, frozen=True):
+    """What the program tells the model, in its place among the turns."""
+
     text: str
 
 

@@ -15,6 +15,8 @@ OF_THE_SERVICE = (RateLimited, ModelUnavailable, ProtocolError)
 
 
 class RetryPolicy(Struct, frozen=True, kw_only=True):
+    """How often, and after which pauses, a service that failed is asked again."""
+
     attempts: int = 3
     """The number of attempts, the first included."""
     first_delay: float = 0.5

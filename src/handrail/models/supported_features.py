@@ -16,8 +16,8 @@ from handrail.core.model_request import ModelRequest, NamedTool, ToolChoice, Too
 from handrail.models.identity_cache import cached_by_identity
 from handrail.models.profiles import Profile
 from handrail.models.projection import rules
-from handrail.models.projection.nulls import without_nulls
 from handrail.models.projection.project import project
+from handrail.tools.schema.left_out_nulls import without_nulls
 
 _RULES = {
     each.name: each for each in (rules.OPENAI, rules.ANTHROPIC, rules.GEMINI, rules.OLLAMA, rules.BEDROCK, rules.FULL)
@@ -185,6 +185,9 @@ def drop_strict_nulls(request: ModelRequest, profile: Profile, name: str, argume
 @cached_by_identity
 def _is_strict(tool: ToolOffer, profile: Profile) -> bool:
     return schema_for_service(tool.input_schema, profile, nulls=True).strict
+
+
+UNHELD_REPLY = "this service cannot hold a reply to this schema; the model is asked to keep to it"
 
 
 def schema_loss_notices(what: str, lost: tuple[str, ...]) -> tuple[str, ...]:

@@ -94,6 +94,9 @@ class Agent:
         """
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise UsageError(f"the name of an agent has up to 48 letters, digits, '_' and '-'; {self.name!r} is none")
+        if isinstance(self.provider, str):
+            name = self.provider
+            raise UsageError(f"an agent closes no model, so it takes no name; write Agent(create_llm({name!r}), …)")
         check_model(self.model)
         object.__setattr__(self, "tools", tuple(flattened_tools(self.tools)))
         object.__setattr__(self, "handoffs", tuple(self.handoffs))
@@ -160,6 +163,7 @@ class Agent:
 
     @property
     def model(self) -> Model:
+        """The model that answers; that of its `LLM` if it was given one."""
         provider: Any = self.provider
         found: Model = getattr(provider, "model", provider)
         return found

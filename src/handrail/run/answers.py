@@ -42,8 +42,10 @@ ACCEPTED = "The answer was accepted."
 """The result of a call that gave the answer."""
 _NAME = re.compile(rf"{ANSWER_TOOL}(_[0-9]+)?")
 _DESCRIPTION = "Give the final answer. Call this instead of answering in words, alone, when everything else is done."
-_FINAL_STOPS = frozenset({"refusal", "content_filter"})
+_FINAL_STOPS = {"refusal": "it refused to answer", "content_filter": "its answer was held back by a filter"}
 """A reply that ended so will not be another one when the model is asked again."""
+_SHOWN = 200
+"""Characters of a refusal, in the error."""
 
 Route = Literal["schema", "tool"]
 
@@ -187,7 +189,10 @@ class RunAnswer(Generic[T]):
             InvalidAnswer: The model has no more tries, or refused to answer.
         """
         self.refused += 1
-        if self.refused >= self._allowed or stop in _FINAL_STOPS:
+        if why := _FINAL_STOPS.get(stop):
+            said = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+            raise InvalidAnswer([f"{why}: {said}" if said else why], text, tries=self.refused)
+        if self.refused >= self._allowed:
             raise InvalidAnswer(problems, text, tries=self.refused)
 
     def check_tries(self, messages: Sequence[Message]) -> None:
@@ -208,6 +213,11 @@ class RunAnswer(Generic[T]):
         return (
             f"Your answer does not fit what was asked for:\n{listed}\nReply with the whole answer again, as JSON only."
         )
+
+
+def is_answer_tool(name: str) -> bool:
+    """Whether the tool of this name takes a typed answer."""
+    return _NAME.fullmatch(name) is not None
 
 
 def _free_name(taken: Container[str]) -> str:

@@ -482,7 +482,8 @@ class SingleRun:
             scratch=self._scratch,
         )
         if self._answer is not None and self._answer.route == "schema":
-            request = msgspec.structs.replace(request, response_schema=self._answer.type.schema)
+            type = self._answer.type
+            request = msgspec.structs.replace(request, response_schema=type.schema, response_nulls=type.takes_nulls)
         return await self._ask(request, choice, _never if choice == "none" else self._early)
 
     async def _ask(

@@ -98,22 +98,27 @@ def convert_to_openai_tools(tools: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 def convert_to_openai_responses_tools(tools: Iterable[Any]) -> list[dict[str, Any]]:
+    """The tools as OpenAI's Responses API takes them in `tools`."""
     return _converted("openai-responses", tools)
 
 
 def convert_to_anthropic_tools(tools: Iterable[Any]) -> list[dict[str, Any]]:
+    """The tools as Anthropic's Messages API takes them in `tools`."""
     return _converted("anthropic", tools)
 
 
 def convert_to_gemini_tools(tools: Iterable[Any]) -> list[dict[str, Any]]:
+    """The tools as the Gemini API takes them in `tools`."""
     return _converted("gemini", tools)
 
 
 def convert_to_ollama_tools(tools: Iterable[Any]) -> list[dict[str, Any]]:
+    """The tools as Ollama takes them in `tools`."""
     return _converted("ollama", tools)
 
 
 def convert_to_bedrock_tools(tools: Iterable[Any]) -> list[dict[str, Any]]:
+    """The tools as Bedrock's Converse API takes them in `toolConfig.tools`."""
     return _converted("bedrock", tools)
 
 

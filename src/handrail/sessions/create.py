@@ -40,6 +40,14 @@ if TYPE_CHECKING:
 GROUP = "handrail.models"
 _SHARED = ("paces", "clock", "chance", "retry")
 """Options that go to the fallbacks of a model too."""
+_ATTEMPTS = "retry=RetryPolicy(attempts=…), with RetryPolicy of handrail.models; 1 is no retry"
+_MEANT = {
+    "retries": _ATTEMPTS,
+    "max_retries": _ATTEMPTS,
+    "system_prompt": "Session(…, system_prompt=…)",
+    "instructions": "Session(…, system_prompt=…)",
+}
+"""What to write for the names that other libraries use."""
 _TREATMENT = ("headers", "paces", "profile", "requests_per_minute", "retry", "stream", "transport")
 """Options that every service has."""
 
@@ -178,6 +186,7 @@ class _ServiceAccess(Struct, frozen=True):
 def _service_model(name: str, service: ModelService, *, model: str | None, tools: str | None, **options: Any) -> Model:
     from handrail.models.codec_model import CodecModel
     from handrail.models.profiles import profile_for
+    from handrail.models.retry_policy import RetryPolicy
 
     model = model or service.model
     if model is None:
@@ -192,6 +201,8 @@ def _service_model(name: str, service: ModelService, *, model: str | None, tools
         profile = replace(profile, tools=tools.partition(":")[0])
     pace = (options.pop("paces", None) or _paces(options)).of(endpoint, options.pop("requests_per_minute", None))
     treatment = {each: options.pop(each) for each in ("stream", "retry", "clock", "chance") if each in options}
+    if "retry" in treatment and not isinstance(treatment["retry"], RetryPolicy):
+        raise UsageError(f"retry={treatment['retry']!r} is not a RetryPolicy; write {_ATTEMPTS}")
     written = (tools or "").partition(":")[2]
     facts = {
         "server": service.profile_of or whose,
@@ -304,4 +315,4 @@ def _check_options(name: str, options: Mapping[str, Any], known: set[str]) -> No
         raise UsageError("the key is given as key=, best as key='env:NAME'")
     if unknown:
         there = {*known, *CallSettings.__annotations__}
-        raise UsageError(f"{name!r} has no option {unknown[0]!r}{nearest_name_hint(unknown[0], there)}")
+        raise UsageError(f"{name!r} has no option {unknown[0]!r}{nearest_name_hint(unknown[0], there, _MEANT)}")

@@ -91,6 +91,7 @@ class LLM(Closable):
         system_prompt: str | None = None,
         **settings: Unpack[CallSettings],
     ) -> str | ToolCallRequest:
+        """`generate` for async code, with the same arguments."""
         text: list[str] = []
         calls: list[RequestedCall] = []
         finished = False
@@ -131,6 +132,7 @@ class LLM(Closable):
         system_prompt: str | None = None,
         **settings: Unpack[CallSettings],
     ) -> AsyncGenerator[ModelEvent, None]:
+        """Ask once, and give the events of the reply as they come. Nothing is run or checked."""
         request = ModelRequest(
             messages=conversation_of(prompt, system_prompt).messages,
             tools=offers_of(tools or ()),

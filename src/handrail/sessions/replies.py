@@ -11,7 +11,8 @@ from msgspec import Struct
 from handrail.core.calls import ToolResult
 from handrail.core.errors import UsageError
 from handrail.core.events import Emit, Event, TextDelta
-from handrail.core.messages import Conversation
+from handrail.core.messages import AssistantMessage, Conversation, Message, Usage
+from handrail.run.answers import ends_with_answer_call
 from handrail.sessions.blocking import LazyPortal
 from handrail.sessions.session_engine import stream_emitted
 
@@ -32,6 +33,27 @@ class SessionReply(Struct, Generic[T], frozen=True):
     results: tuple[ToolResult, ...] = ()
     """The results of the calls that this prompt led to, in order; without those by which the model gave a typed
     answer."""
+    start: int = 0
+    """Where this prompt begins in the conversation."""
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """What this prompt added to the conversation: itself, the replies, the calls and their results."""
+        return self.conversation.messages[self.start :]
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens and cost of all replies to this prompt, without those of agents that were called as tools.
+
+        `conversation.usage` has those of the whole conversation.
+        """
+        return Conversation(self.messages).usage
+
+    @property
+    def finished(self) -> bool:
+        """Whether the model came to an answer; if not, a limit ended the turn, and `text` is what it had said."""
+        last = self.messages[-1:]
+        return bool(last) and (isinstance(last[0], AssistantMessage) or ends_with_answer_call(self.messages))
 
     def __str__(self) -> str:
         return self.text

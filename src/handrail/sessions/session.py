@@ -91,6 +91,24 @@ OnEvent = Callable[[Event], object]
 
 T = TypeVar("T")
 
+_TYPED = "ask(…, returns=T) for the type of an answer"
+_MEANT = {
+    "model": "the model first: Session('openai:gpt-5', …)",
+    "llm": "the model first: Session(llm, …)",
+    "instructions": "system_prompt=",
+    "system": "system_prompt=",
+    "output_type": _TYPED,
+    "result_type": _TYPED,
+    "response_model": _TYPED,
+    "returns": _TYPED,
+    "toolsets": "tools=, which takes groups of tools too",
+    "usage_limits": "limits=Limits(…)",
+    "temperature": "create_llm('…', temperature=…) for the settings of the model",
+    "max_tokens": "create_llm('…', max_tokens=…) for the settings of the model",
+    "handoffs": "Session(Agent(…, handoffs=[…]))",
+}
+"""What to write for the names that other libraries use."""
+
 
 class Session(Closable, Generic[Deps]):
     """A model, tools, and everything said so far. `close()` it, or use it in a `with` or `async with` block.
@@ -131,7 +149,7 @@ class Session(Closable, Generic[Deps]):
     @overload
     def __init__(
         self,
-        provider: LLM | Model | str,
+        provider: LLM | Model | Agent | str,
         *,
         system_prompt: str | None = None,
         tools: Iterable[ToolLike[Deps]] = (),
@@ -175,7 +193,8 @@ class Session(Closable, Generic[Deps]):
         Raises:
             UsageError: Something cannot be used as it is, or a tool needs other dependencies.
         """
-        check_keyword_names("Session", options, keyword_names(Session) | SessionOptions.__annotations__.keys())
+        known = keyword_names(Session) | SessionOptions.__annotations__.keys()
+        check_keyword_names("Session", options, known, _MEANT)
         if isinstance(provider, Agent):
             if tools or system_prompt is not None:
                 raise UsageError(f"the agent {provider.name!r} has its own tools and system prompt; give them to it")
@@ -317,7 +336,7 @@ class Session(Closable, Generic[Deps]):
         on_event: OnEvent | None = None,
         deps: Deps | None = None,
     ) -> SessionReply[Any]:
-        """`ask` for async code."""
+        """`ask` for async code, with the same arguments."""
         emit = ignore_event if on_event is None else _emitting(on_event)
         return await self._run_prompt(prompt, tool_choice, emit, returns, deps)
 
@@ -337,6 +356,7 @@ class Session(Closable, Generic[Deps]):
         """Ask, and give the events as they happen: pieces of text, calls, results, progress.
 
         The stream's `text_stream` has only the text, and its `reply` is what `ask` would have returned.
+        The arguments are those of `ask`.
         """
         return SessionStream(
             self.stream_async(prompt, returns=returns, tool_choice=tool_choice, deps=deps), self.portal
@@ -355,7 +375,7 @@ class Session(Closable, Generic[Deps]):
     def stream_async(
         self, prompt: Said = None, *, returns: Any = None, tool_choice: Choice = "auto", deps: Deps | None = None
     ) -> AsyncSessionStream[Any]:
-        """`stream` for async code."""
+        """`stream` for async code, with the same arguments."""
         return AsyncSessionStream(lambda emit: self._run_prompt(prompt, tool_choice, emit, returns, deps))
 
     async def _run_prompt(
@@ -394,9 +414,10 @@ class Session(Closable, Generic[Deps]):
         said = self.conversation
         results = self._results(said, start)
         if answer is None:
-            return SessionReply(said.text, said, said.text, results)
+            text = Conversation(said.messages[start:]).text
+            return SessionReply(text, said, text, results, start)
         text = answer_text(said.messages)
-        return SessionReply(text, said, read_answer(said.messages, answer) if typed else text, results)
+        return SessionReply(text, said, read_answer(said.messages, answer) if typed else text, results, start)
 
     def _follow(self, conversation: Conversation) -> None:
         self.conversation = conversation
@@ -541,6 +562,7 @@ class Session(Closable, Generic[Deps]):
                 await self.llm.aclose()
 
     def close(self) -> None:
+        """End the run, and let go of the journal and of a model that the session made."""
         self.portal.call(self.aclose())
         if self._closes_model or self.llm is not self._provider:
             self.portal.close()

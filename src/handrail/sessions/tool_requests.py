@@ -56,6 +56,7 @@ class ToolCallRequest:
         self.tool_calls = [RequestedCall.of(each) if isinstance(each, ToolCall) else each for each in given]
 
     def has_tool_calls(self) -> bool:
+        """Whether the model asks for calls."""
         return bool(self.tool_calls)
 
     def execute_tool_calls(self, tool_functions: Functions) -> None:

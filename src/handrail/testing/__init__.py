@@ -22,7 +22,13 @@ if TYPE_CHECKING:
     from handrail.testing.invocations import invocation as invocation
     from handrail.testing.journal import MemoryJournal as MemoryJournal
     from handrail.testing.loop import LoopClock as LoopClock, SeededLoop as SeededLoop
-    from handrail.testing.model import ScriptedModel as ScriptedModel, call as call, text as text
+    from handrail.testing.model import (
+        ScriptedAnswer as ScriptedAnswer,
+        ScriptedModel as ScriptedModel,
+        answer as answer,
+        call as call,
+        text as text,
+    )
     from handrail.testing.script import (
         ReplyLine as ReplyLine,
         Script as Script,
@@ -41,7 +47,7 @@ export_lazily(
         "handrail.testing.invocations": "invocation",
         "handrail.testing.journal": "MemoryJournal",
         "handrail.testing.loop": "LoopClock SeededLoop",
-        "handrail.testing.model": "ScriptedModel call text",
+        "handrail.testing.model": "ScriptedAnswer ScriptedModel answer call text",
         "handrail.testing.script": "ReplyLine Script ScriptFile ScriptedCall",
         "handrail.testing.tools": "RecordedTools",
     },

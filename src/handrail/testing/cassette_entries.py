@@ -66,7 +66,8 @@ STAND_IN = "secret-of-the-recording"
 _ERRORS_BY_OUTCOME: Mapping[str, type[ToolError]] = {
     kind.outcome: kind for kind in (Cancelled, Denied, Forbidden, InDoubt, LimitReached, TimedOut)
 }
-_REQUEST_FIELDS = tuple(name for name in ModelRequest.__struct_fields__ if name not in ("messages", "tools", "scratch"))
+_NOT_SETTINGS = ("messages", "tools", "scratch", "response_nulls")
+_REQUEST_FIELDS = tuple(name for name in ModelRequest.__struct_fields__ if name not in _NOT_SETTINGS)
 _DEFAULTS = ModelRequest(messages=())
 
 

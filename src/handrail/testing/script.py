@@ -52,12 +52,16 @@ _PIECE = 24
 
 
 class ScriptedCall(Struct, frozen=True, forbid_unknown_fields=True):
+    """A call in a reply of a script. Its arguments may also be text, valid or not, as a model would write them."""
+
     name: str
     arguments: dict[str, Any] | str = msgspec.field(default_factory=dict)
     id: str = ""
 
 
 class ReplyLine(Struct, frozen=True, forbid_unknown_fields=True):
+    """One reply of a script in a file."""
+
     text: str = ""
     calls: tuple[ScriptedCall, ...] = ()
     when: str | None = None
@@ -71,6 +75,8 @@ class ReplyLine(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Script(Struct, frozen=True, forbid_unknown_fields=True):
+    """The replies of a model, as a file has them."""
+
     reply: tuple[ReplyLine, ...]
     name: str = "scripted"
 

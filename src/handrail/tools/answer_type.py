@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from handrail.core.errors import InvalidArguments, describe_exception
 from handrail.core.jsontext import JSONTextError, copy_json, parse
+from handrail.tools.schema.left_out_nulls import without_nulls
 from handrail.tools.schema.validator import Validator
 from handrail.tools.types.converters import converter_of_node
 from handrail.tools.types.scalars import Convert
@@ -34,15 +35,19 @@ _FENCED = re.compile(r"\s*```[A-Za-z0-9]*[ \t]*\r?\n(.*)\r?\n[ \t]*```\s*", re.D
 class AnswerType(Generic[T]):
     """Reads answers of one type. What does not fit is refused with every problem, in words for the model."""
 
-    __slots__ = ("_convert", "_validator", "_wrapped", "schema")
+    __slots__ = ("_convert", "_validator", "_wrapped", "schema", "takes_nulls")
 
-    def __init__(self, schema: dict[str, Any], convert: Convert | None, *, wrapped: bool) -> None:
+    def __init__(
+        self, schema: dict[str, Any], convert: Convert | None, *, wrapped: bool = False, takes_nulls: bool = False
+    ) -> None:
         """
         Raises:
             InvalidSchema: The schema cannot be used.
         """
         self.schema: dict[str, Any] = schema
         """What a model is shown."""
+        self.takes_nulls: bool = takes_nulls
+        """Whether null stands for a property that is left out, where the schema asks for none."""
         self._convert = convert
         self._wrapped = wrapped
         self._validator = Validator(schema, "the answer", root=_ROOT)
@@ -50,7 +55,7 @@ class AnswerType(Generic[T]):
     @classmethod
     def of_schema(cls, schema: dict[str, Any]) -> AnswerType[Any]:
         """Answers that fit a JSON Schema; their value is the JSON."""
-        return AnswerType[Any](schema, None, wrapped=False)
+        return AnswerType[Any](schema, None)
 
     def read_text(self, text: str) -> T:
         """The value of an answer that is the text of a reply. A code fence around the whole of it is left out.
@@ -62,7 +67,7 @@ class AnswerType(Generic[T]):
         try:
             value = parse(text if fenced is None else fenced[1])
         except JSONTextError as error:
-            raise InvalidArguments(f"{_ROOT}: it is not JSON: {error}") from error
+            raise InvalidArguments(f"{_ROOT}: it is not JSON: {str(error).removeprefix('not JSON: ')}") from error
         return self.read(value)
 
     def read_arguments(self, arguments: dict[str, Any] | str) -> T:
@@ -81,6 +86,8 @@ class AnswerType(Generic[T]):
         """
         if self._wrapped and not (isinstance(value, dict) and value.keys() == {VALUE}):
             value = {VALUE: value}
+        if self.takes_nulls and isinstance(value, dict):
+            value = without_nulls(value, self.schema)
         if problems := self._validator.problems(value):
             raise InvalidArguments(problems)
         inner = value[VALUE] if self._wrapped else value
@@ -119,8 +126,8 @@ def _compiled(annotation: Any) -> AnswerType[Any]:
     node = read_type(annotation)
     schema, convert = schema_of_node(node), converter_of_node(node)
     if schema.get("type") == "object":
-        return AnswerType(schema, convert, wrapped=False)
+        return AnswerType(schema, convert, takes_nulls=True)
     inner = {key: value for key, value in schema.items() if key != "$defs"}
     definitions = {"$defs": schema["$defs"]} if "$defs" in schema else {}
     whole = {"type": "object", "properties": {VALUE: inner}, "required": [VALUE], "additionalProperties": False}
-    return AnswerType({**whole, **definitions}, convert, wrapped=True)
+    return AnswerType({**whole, **definitions}, convert, wrapped=True, takes_nulls=True)

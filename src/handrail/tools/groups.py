@@ -12,10 +12,12 @@ from handrail.tools.tool import Tool
 
 
 def filtered(keep: Callable[[Tool], bool], tools: Iterable[Tool]) -> tuple[Tool, ...]:
+    """The tools that `keep` is true for."""
     return tuple(tool for tool in tools if keep(tool))
 
 
 def prefixed(prefix: str, tools: Iterable[Tool]) -> tuple[Tool, ...]:
+    """The tools with a prefix before each name."""
     return tuple(tool.changed(name=prefix + tool.name) for tool in tools)
 
 

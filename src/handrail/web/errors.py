@@ -16,6 +16,8 @@ class WebSessionError(HandrailError):
 
 
 class InvalidSessionId(WebSessionError):
+    """The id of a session has characters that it may not have, or is too long."""
+
     code = "invalid_session_id"
 
 

@@ -11,7 +11,7 @@ import click
 
 from handrail.app import AllowAll, App, AppAdditions, model_names, open_app, open_model
 from handrail.cli import text
-from handrail.cli.evaluate.cases import EvalFile, read_cases
+from handrail.cli.evaluate.cases import EvalCase, EvalFile, read_cases
 from handrail.cli.evaluate.judge import EvalVerdict, judge_case
 from handrail.cli.lazy_groups import cli_command, one_line
 from handrail.cli.output.live_run import arguments_line
@@ -142,6 +142,13 @@ def _time(seconds: float) -> str:
     return text.duration_text(int(seconds * 1e6)) if seconds else "-"
 
 
+def _unnamed(case: EvalCase, found: EvalVerdict) -> list[str]:
+    """Arguments that a case leaves out of a call whose arguments it judges."""
+    judged = {call.tool: call.arguments for call in case.calls or () if call.arguments is not None}
+    given = [(call.name, name) for call in found.calls if isinstance(call.arguments, dict) for name in call.arguments]
+    return list(dict.fromkeys(name for tool, name in given if tool in judged and name not in judged[tool]))
+
+
 def _print_problems(verdicts: Iterable[EvalVerdict], file: EvalFile, failures: bool) -> None:
     cases = {case.id: case for case in file.case}
     for each in verdicts:
@@ -153,6 +160,7 @@ def _print_problems(verdicts: Iterable[EvalVerdict], file: EvalFile, failures: b
                 f"{call.tool} {arguments_line(call.arguments or {})}".strip() for call in cases[each.case].calls or ()
             ]
             did = [f"{call.name} {arguments_line(call.arguments)}" for call in each.calls]
-            tell(f"{where}: expected {', '.join(wanted) or 'no call'}; got {', '.join(did) or 'no call'}")
+            more = "".join(f"; the case does not say what {name!r} may be" for name in _unnamed(cases[each.case], each))
+            tell(f"{where}: expected {', '.join(wanted) or 'no call'}; got {', '.join(did) or 'no call'}{more}")
         if failures and each.right_answer is False:
             tell(f"{where}: expected {', '.join(map(repr, cases[each.case].words))} in: {text.printable(each.answer)}")

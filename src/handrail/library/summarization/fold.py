@@ -31,6 +31,8 @@ _LEAST = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummarizationSettings:
+    """How texts are cut and summarized: sizes, and how much at once."""
+
     piece: int = 8_000
     """Characters of text in one request. About 4 are a token; what the model may answer comes on top."""
     overlap: int = 0

@@ -21,6 +21,8 @@ _ON_VERTEX = "vertex-2023-10-16"
 
 
 class AnthropicCodec(AnthropicOptions, frozen=True, kw_only=True):
+    """Requests and replies of Anthropic's Messages API."""
+
     provider = PROVIDER
     name_rule = ANTHROPIC_NAMES
     encode = encode_request

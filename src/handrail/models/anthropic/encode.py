@@ -12,7 +12,9 @@ from handrail.core.messages import InvocationMessage, Media
 from handrail.core.model_request import ModelRequest
 from handrail.models.anthropic.programs import caller_of, container_of, unfinished_program_end
 from handrail.models.anthropic.replay import block_to_send, drop_unfinished_calls, searchable_names
+from handrail.models.anthropic.reply_schema import anthropic_reply_schema
 from handrail.models.anthropic.tools import EPHEMERAL, IDS, PROVIDER, encode_choice, encode_tools
+from handrail.models.chat_messages import json_instruction
 from handrail.models.codec import WireRequest
 from handrail.models.history import AssistantTurn, Turn, arguments_of, without_system
 from handrail.models.profiles import Profile
@@ -20,7 +22,7 @@ from handrail.models.reply_layout import CoveredBlock, ReplyPiece, reply_pieces
 from handrail.models.request_draft import RequestDraft
 from handrail.models.shared_encoding import has_media_source, ids_of, text_of_media
 from handrail.models.standard_codec import StandardCodec
-from handrail.models.supported_features import has_program_tools
+from handrail.models.supported_features import UNHELD_REPLY, has_program_tools
 from handrail.models.tool_names import ANTHROPIC_NAMES, NameMap
 from handrail.models.turn_writer import AlternatingWriter
 
@@ -70,7 +72,7 @@ def encode_request(options: AnthropicOptions, request: ModelRequest, model: str,
     draft.put_tools(body, own, request.builtin_tools)
     body |= draft.settings(_SETTINGS)
     if request.response_schema is not None:
-        body["output_config"] = {"format": {"type": "json_schema", "schema": request.response_schema}}
+        _ask_for_schema(body, request.response_schema, draft, cache=options.cache)
     runs_code = bool(request.builtin_tools) or has_program_tools(draft.tools)
     if runs_code and (container := container_of(request.messages)):
         # With settings of the caller's for it, as skills, it is an object.
@@ -81,6 +83,17 @@ def encode_request(options: AnthropicOptions, request: ModelRequest, model: str,
     if options.betas:
         headers["anthropic-beta"] = ",".join(options.betas)
     return draft.finish(_PATH, body, stream=stream, headers=headers)
+
+
+def _ask_for_schema(body: dict[str, Any], schema: dict[str, Any], draft: RequestDraft, *, cache: bool) -> None:
+    """Have the service hold the reply to a schema, or ask the model to keep to it."""
+    held = anthropic_reply_schema(schema) if draft.profile.response_format == "json_schema" else None
+    if held is not None:
+        body["output_config"] = {"format": {"type": "json_schema", "schema": held}}
+        return
+    draft.notices.append(UNHELD_REPLY)
+    words = "\n\n".join(filter(None, (draft.said.system, json_instruction(schema)["content"])))
+    body["system"] = [{"type": "text", "text": words, "cache_control": EPHEMERAL}] if cache else words
 
 
 def encode_count(options: AnthropicOptions, request: ModelRequest, model: str) -> WireRequest:

@@ -49,6 +49,13 @@ def tools_with_strictness(
         yield offer, projected.schema, left is not None
 
 
+def fits_strict_budget(schema: dict[str, Any]) -> bool:
+    """Whether one schema by itself is small enough to be held to."""
+    whole = StrictSchemaBudget()
+    optional, unions = _weight(schema)
+    return optional <= whole.optional and unions <= whole.unions
+
+
 def _taken(schema: Any) -> bool:
     if not isinstance(schema, dict) or not schema.keys() <= _KEYWORDS:
         return False
@@ -71,6 +78,7 @@ def _weight(schema: dict[str, Any]) -> tuple[int, int]:
 def _parts(schema: dict[str, Any]) -> list[Any]:
     return [
         *schema.get("properties", {}).values(),
+        *schema.get("$defs", {}).values(),
         *schema.get("anyOf", ()),
         *([schema["items"]] if "items" in schema else []),
     ]

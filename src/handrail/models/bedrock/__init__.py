@@ -10,6 +10,8 @@ from handrail.models.tool_names import BEDROCK_NAMES
 
 
 class BedrockCodec(BedrockOptions, frozen=True, kw_only=True):
+    """Requests and replies of Amazon Bedrock's Converse API."""
+
     provider = PROVIDER
     name_rule = BEDROCK_NAMES
     encode = encode_request

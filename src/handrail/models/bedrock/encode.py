@@ -12,8 +12,10 @@ import msgspec
 from handrail.core.calls import ToolResult
 from handrail.core.messages import Content, InvocationMessage, Media
 from handrail.core.model_request import ModelRequest
+from handrail.models.anthropic.reply_schema import anthropic_reply_schema
 from handrail.models.bedrock.media import media_block
 from handrail.models.bedrock.tools import CACHE_POINT, IDS, PROVIDER, encode_tools
+from handrail.models.chat_messages import json_instruction
 from handrail.models.codec import WireRequest
 from handrail.models.history import Turn, arguments_of, foreign_artefact_notices, turns
 from handrail.models.profiles import Profile
@@ -21,6 +23,7 @@ from handrail.models.reply_layout import CoveredBlock, ReplyPiece
 from handrail.models.request_draft import RequestDraft
 from handrail.models.shared_encoding import ids_of
 from handrail.models.standard_codec import StandardCodec
+from handrail.models.supported_features import UNHELD_REPLY
 from handrail.models.tool_names import BEDROCK_NAMES
 from handrail.models.turn_writer import AlternatingWriter
 
@@ -51,14 +54,17 @@ def encode_request(options: BedrockOptions, request: ModelRequest, model: str, *
     if inference := draft.settings(_SETTINGS):
         body["inferenceConfig"] = inference
     draft.notices += (*lost, *foreign_artefact_notices(request.messages, PROVIDER))
+    system = [said.system] if said.system else []
     if request.response_schema is not None:
-        if profile.response_format == "json_schema":
-            schema = {"jsonSchema": {"schema": msgspec.json.encode(request.response_schema).decode(), "name": "reply"}}
+        held = anthropic_reply_schema(request.response_schema) if profile.response_format == "json_schema" else None
+        if held is not None:
+            schema = {"jsonSchema": {"schema": msgspec.json.encode(held).decode(), "name": "reply"}}
             body["outputConfig"] = {"textFormat": {"type": "json_schema", "structure": schema}}
         else:
-            draft.notices.append("this model cannot be held to a schema for its reply; it is not sent")
-    if said.system:
-        body["system"] = [{"text": said.system}, *([CACHE_POINT] if options.cache else [])]
+            draft.notices.append(UNHELD_REPLY)
+            system.append(json_instruction(request.response_schema)["content"])
+    if system:
+        body["system"] = [*({"text": each} for each in system), *([CACHE_POINT] if options.cache else [])]
     path = f"/model/{quote(model, safe='')}/{'converse-stream' if stream else 'converse'}"
     return draft.finish(path, body, stream=stream, framing="aws")
 

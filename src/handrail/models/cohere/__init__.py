@@ -9,6 +9,8 @@ from handrail.models.tool_names import COHERE_NAMES
 
 
 class CohereCodec(CohereOptions, frozen=True, kw_only=True):
+    """Requests and replies of Cohere's Chat API, version 2."""
+
     provider = PROVIDER
     name_rule = COHERE_NAMES
     encode = encode_request

@@ -10,6 +10,8 @@ from handrail.models.tool_names import GEMINI_NAMES
 
 
 class GeminiCodec(GeminiOptions, frozen=True, kw_only=True):
+    """Requests and replies of Gemini's generateContent API."""
+
     provider = PROVIDER
     name_rule = GEMINI_NAMES
     encode = encode_request

@@ -14,8 +14,10 @@ from handrail.models.gemini.tools import PROVIDER, declarations, encode_choice, 
 from handrail.models.history import AssistantTurn, arguments_of
 from handrail.models.profiles import Profile
 from handrail.models.reply_layout import CoveredBlock, reply_pieces
+from handrail.models.reply_schemas import gemini_reply_schema
 from handrail.models.request_draft import RequestDraft
 from handrail.models.standard_codec import StandardCodec
+from handrail.models.supported_features import schema_loss_notices
 from handrail.models.tool_names import GEMINI_NAMES
 from handrail.models.turn_writer import AlternatingWriter
 
@@ -65,7 +67,9 @@ def encode_request(options: GeminiOptions, request: ModelRequest, model: str, *,
         body["systemInstruction"] = {"parts": [{"text": said.system}]}
     settings = draft.settings(_SETTINGS)
     if request.response_schema is not None:
-        settings |= {"responseMimeType": "application/json", "responseJsonSchema": request.response_schema}
+        shape = gemini_reply_schema(request.response_schema)
+        draft.notices += schema_loss_notices("response_schema", shape.lost)
+        settings |= {"responseMimeType": "application/json", "responseJsonSchema": shape.schema}
     if settings:
         body["generationConfig"] = settings
     place = model if "/" in model else f"models/{model}"

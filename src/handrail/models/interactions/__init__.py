@@ -9,6 +9,8 @@ from handrail.models.tool_names import GEMINI_NAMES
 
 
 class InteractionsCodec(InteractionsOptions, frozen=True, kw_only=True):
+    """Requests and replies of Gemini's Interactions API."""
+
     provider = PROVIDER
     name_rule = GEMINI_NAMES
     encode = encode_request

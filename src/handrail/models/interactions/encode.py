@@ -15,9 +15,11 @@ from handrail.models.history import Turn, arguments_of, without_system
 from handrail.models.identity_cache import cached_by_identity
 from handrail.models.profiles import Profile
 from handrail.models.reply_layout import CoveredBlock, ReplyPiece
+from handrail.models.reply_schemas import gemini_reply_schema
 from handrail.models.request_draft import RequestDraft
 from handrail.models.shared_encoding import encode_list, has_media_source
 from handrail.models.standard_codec import StandardCodec
+from handrail.models.supported_features import schema_loss_notices
 from handrail.models.tool_names import GEMINI_NAMES, NameMap
 from handrail.models.turn_writer import OPENING, TurnWriter
 
@@ -57,7 +59,9 @@ def encode_request(options: InteractionsOptions, request: ModelRequest, model: s
     if settings:
         body["generation_config"] = settings
     if request.response_schema is not None:
-        form = {"type": "text", "mime_type": "application/json", "schema": request.response_schema}
+        shape = gemini_reply_schema(request.response_schema)
+        draft.notices += schema_loss_notices("response_schema", shape.lost)
+        form = {"type": "text", "mime_type": "application/json", "schema": shape.schema}
         body["response_format"] = form
     headers = {"api-revision": REVISION}
     return draft.finish(f"/{options.version}/interactions", body, stream=stream, headers=headers)

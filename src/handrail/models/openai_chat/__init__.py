@@ -12,6 +12,8 @@ from handrail.models.standard_codec import ProfiledCodec
 
 
 class OpenAIChatCodec(ProfiledCodec, frozen=True, kw_only=True):
+    """Requests and replies of OpenAI's Chat Completions, and of the many servers that speak it."""
+
     provider = PROVIDER
 
     def encode(self, request: ModelRequest, model: str, *, stream: bool) -> WireRequest:

@@ -19,9 +19,10 @@ from handrail.models.identity_cache import cached_by_identity
 from handrail.models.openai_chat.content_chunks import begins_reply, with_prefix, with_thoughts
 from handrail.models.openai_chat.echoed_fields import PROVIDER, fields_for, thoughts_for
 from handrail.models.profiles import Profile
+from handrail.models.reply_schemas import openai_reply_schema
 from handrail.models.request_draft import RequestDraft
 from handrail.models.shared_encoding import with_extra
-from handrail.models.supported_features import parallel_flag, refuse_builtin, schema_for_service, schema_loss_notices
+from handrail.models.supported_features import parallel_flag, refuse_builtin, schema_loss_notices
 from handrail.models.tool_names import OPENAI_NAMES, NameMap
 
 
@@ -85,7 +86,7 @@ def _frame(profile: Profile, model: str, stream: bool, *asked: Any) -> _RequestF
     settings = {"max_tokens": profile.max_tokens_field, "temperature": "temperature", "top_p": "top_p", "stop": "stop"}
     body |= draft.settings({**settings, "seed": profile.seed_field})
     schema, instruction = request.response_schema, None
-    if schema is not None and not _holds_to_schema(body, schema, profile, draft.notices):
+    if schema is not None and not _holds_to_schema(body, schema, profile, draft):
         instruction = json_instruction(schema)
     if stream:
         body["stream"] = True
@@ -106,17 +107,17 @@ def _choice(choice: ToolChoice, names: NameMap) -> Any:
     return choice
 
 
-def _holds_to_schema(body: dict[str, Any], schema: dict[str, Any], profile: Profile, notices: list[str]) -> bool:
+def _holds_to_schema(body: dict[str, Any], schema: dict[str, Any], profile: Profile, draft: RequestDraft) -> bool:
     """Put the schema of the reply into the body; False if the model must be asked to keep to it."""
     if profile.response_format == "json_schema":
-        shape = schema_for_service(schema, profile)
-        notices += schema_loss_notices("response_schema", shape.lost)
+        shape = openai_reply_schema(schema, profile, draft.request.response_nulls)
+        draft.notices += schema_loss_notices("response_schema", shape.lost)
         form = {"name": "reply", "schema": shape.schema, "strict": shape.strict}
         body["response_format"] = {"type": "json_schema", "json_schema": form}
         return True
     if profile.response_format == "json_object":
         body["response_format"] = {"type": "json_object"}
-    notices.append("this service cannot hold a reply to a schema; the model is asked to keep to it")
+    draft.notices.append("this service cannot hold a reply to a schema; the model is asked to keep to it")
     return False
 
 

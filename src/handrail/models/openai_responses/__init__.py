@@ -10,6 +10,8 @@ from handrail.models.standard_codec import ProfiledCodec
 
 
 class OpenAIResponsesCodec(ProfiledCodec, frozen=True, kw_only=True):
+    """Requests and replies of OpenAI's Responses API."""
+
     provider = PROVIDER
 
     def encode(self, request: ModelRequest, model: str, *, stream: bool) -> WireRequest:

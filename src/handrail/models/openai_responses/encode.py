@@ -17,6 +17,7 @@ from handrail.models.identity_cache import cached_by_identity
 from handrail.models.openai_responses.replay import items_to_send
 from handrail.models.profiles import Profile
 from handrail.models.reply_layout import CoveredBlock, ReplyPiece, reply_pieces
+from handrail.models.reply_schemas import openai_reply_schema
 from handrail.models.request_draft import RequestDraft
 from handrail.models.shared_encoding import encode_list, has_media_source
 from handrail.models.supported_features import (
@@ -59,7 +60,7 @@ def encode(
     draft.put_tools(body, own, request.builtin_tools)
     body |= draft.settings(_SETTINGS)
     if request.response_schema is not None:
-        body["text"] = {"format": _format(request.response_schema, profile, draft.notices)}
+        body["text"] = {"format": _format(request, profile, draft.notices)}
     body["store"] = False
     if profile.encrypted_reasoning:
         body["include"] = ["reasoning.encrypted_content"]
@@ -108,8 +109,8 @@ def _choice(choice: ToolChoice, names: NameMap) -> Any:
     return choice
 
 
-def _format(schema: dict[str, Any], profile: Profile, notices: list[str]) -> dict[str, Any]:
-    shape = schema_for_service(schema, profile)
+def _format(request: ModelRequest, profile: Profile, notices: list[str]) -> dict[str, Any]:
+    shape = openai_reply_schema(request.response_schema or {}, profile, request.response_nulls)
     notices += schema_loss_notices("response_schema", shape.lost)
     return {"type": "json_schema", "name": "reply", "schema": shape.schema, "strict": shape.strict}
 

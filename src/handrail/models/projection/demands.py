@@ -11,9 +11,9 @@ from typing import Any
 
 from handrail.core.jsontext import kind_of
 from handrail.models.projection.merge import ANNOTATIONS, intersect_schemas, types_of
-from handrail.models.projection.nulls import allows_null
-from handrail.models.projection.pointers import pointer_below
 from handrail.models.projection.rules import SchemaRules
+from handrail.tools.schema.left_out_nulls import allows_null
+from handrail.tools.schema.pointers import pointer_below
 
 _ANY = ["string", "number", "boolean", "null"]
 _HINTS = {
@@ -110,6 +110,8 @@ class SchemaDemands:
             self.narrowed[f"{pointer}: additionalProperties"] = None
             if "additionalProperties" in schema:
                 self._lose(pointer, "additionalProperties")
+        if self._rules.optional:
+            return {**schema, "additionalProperties": False}
         required = schema.get("required", ())
         filled = {name: sub if name in required else self._nullable(sub) for name, sub in properties.items()}
         return {**schema, "properties": filled, "required": list(filled), "additionalProperties": False}

@@ -17,9 +17,9 @@ from msgspec import Struct
 
 from handrail.models.projection.demands import SchemaDemands
 from handrail.models.projection.merge import equal_json, intersect_schemas
-from handrail.models.projection.pointers import target_of
 from handrail.models.projection.reduce import SchemaReduction
 from handrail.models.projection.rules import NOT_AT_ROOT, SchemaRules
+from handrail.tools.schema.pointers import target_of
 
 
 class Projected(Struct, frozen=True):

@@ -15,8 +15,8 @@ import msgspec
 
 from handrail.core.jsontext import kind_of
 from handrail.models.projection.merge import ANNOTATIONS, intersect_schemas
-from handrail.models.projection.pointers import has_inner_ids, pointer_below, target_of
-from handrail.models.projection.rules import LOOKAROUND, SILENT, SchemaRules
+from handrail.models.projection.rules import LIMITS, LOOKAROUND, SILENT, SchemaRules
+from handrail.tools.schema.pointers import has_inner_ids, pointer_below, target_of
 
 _MAX_INLINED = 2000
 """Subschemas put in the place of references. Beyond that, what a reference names is lost."""
@@ -63,6 +63,7 @@ class SchemaReduction:
     def _own(self, schema: dict[str, Any], pointer: str) -> dict[str, Any]:
         """What stands in a subschema itself, references and `allOf` aside."""
         out: dict[str, Any] = {}
+        limits: dict[str, Any] = {}
         hidden = self._old and "$ref" in schema  # up to Draft 7, a reference hides what is beside it
         for key, value in schema.items():
             if key in SILENT or key in ("$ref", "allOf") or (hidden and key not in ANNOTATIONS):
@@ -72,8 +73,11 @@ class SchemaReduction:
                 continue
             if said is None or not _join(out, said):
                 self.lose(pointer, key)
+                limits |= {key: value} if key in LIMITS else {}
+        if self._rules.tells_limits and limits:
+            _tell(out, "Limits:", limits)
         if "default" in schema and "default" not in out and not hidden:
-            _tell_default(out, schema["default"])
+            _tell(out, "Default:", schema["default"])
         return out
 
     def _keyword(self, key: str, value: Any, schema: dict[str, Any], pointer: str) -> dict[str, Any] | None:
@@ -136,6 +140,8 @@ class SchemaReduction:
                 return self._rules.formats is None or value in self._rules.formats
             case "pattern":
                 return self._rules.lookaround or LOOKAROUND.search(value) is None
+            case "minItems":
+                return not self._rules.few_items or value in (0, 1)
             case "exclusiveMinimum" | "exclusiveMaximum":
                 return not isinstance(value, bool)  # as Draft 4 has it
         return True
@@ -182,9 +188,9 @@ class SchemaReduction:
         return f"#/$defs/{self._names[where]}"
 
 
-def _tell_default(out: dict[str, Any], value: Any) -> None:
-    """A default binds nobody; it is a remark, and can be made in words."""
-    words = f"Default: {msgspec.json.encode(value).decode()}."
+def _tell(out: dict[str, Any], what: str, value: Any) -> None:
+    """Say in words what the service has no keyword for. A default binds nobody; limits are checked here."""
+    words = f"{what} {msgspec.json.encode(value).decode()}."
     out["description"] = f"{out['description']} {words}" if out.get("description") else words
 
 

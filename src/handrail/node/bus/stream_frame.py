@@ -14,6 +14,8 @@ RESULT = "result"
 
 
 class StreamFrame(Struct, frozen=True):
+    """One piece of the answer to a call on the bus. The last piece says how the call ended."""
+
     event: str
     data: dict[str, Any] = field(default_factory=dict)
     seq: int = 0

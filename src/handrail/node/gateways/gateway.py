@@ -99,6 +99,8 @@ class GatewayLimits(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class Gateway:
+    """An API of another provider that a node speaks, for that provider's clients."""
+
     models: Models
     names: Callable[[], Sequence[str]]
     """Gives the names of the models that clients may ask for."""

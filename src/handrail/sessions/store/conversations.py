@@ -73,6 +73,8 @@ class _SavedRevision(Struct, frozen=True):
 
 
 class ConversationStore:
+    """Conversations in a folder, one file each; long texts, images and files are kept once."""
+
     def __init__(self, folder: str | Path, *, clock: Clock = SystemClock(), new_id: NewId = new_id) -> None:
         self._folder = Path(folder)
         self._content = ContentFolder(self._folder / "content")

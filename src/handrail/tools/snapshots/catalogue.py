@@ -79,6 +79,8 @@ class CatalogueTool(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class CatalogueModel(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A model in a snapshot, and the tools that it may call."""
+
     id: str
     provider: str | None = None
     model: str | None = None

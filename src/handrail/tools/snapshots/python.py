@@ -49,6 +49,7 @@ _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def python_source(catalogue: NodeCatalogue) -> str:
+    """The catalogue as a Python module with types."""
     names = [tool.name for tool in catalogue.tools]
     ids = [model.id for model in catalogue.models]
     tools = to_builtins(catalogue.tools)

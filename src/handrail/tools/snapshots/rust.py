@@ -90,6 +90,7 @@ _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def rust_source(catalogue: NodeCatalogue) -> str:
+    """The catalogue as a Rust module."""
     names = {tool.name: f"ToolName::{tool.identifier}" for tool in catalogue.tools}
     tools = [_tool(tool, names) for tool in catalogue.tools]
     models = [_model(model, names) for model in catalogue.models]

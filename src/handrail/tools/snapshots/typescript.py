@@ -49,6 +49,7 @@ _TAG = re.compile(r"(^|\s)@")
 
 
 def typescript_source(catalogue: NodeCatalogue) -> str:
+    """The catalogue as a TypeScript module."""
     names = [tool.name for tool in catalogue.tools]
     ids = [model.id for model in catalogue.models]
     models = [{"id": model["id"], "supports_tool_calls": True, **model} for model in to_builtins(catalogue.models)]

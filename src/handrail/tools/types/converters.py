@@ -64,8 +64,7 @@ class _ConverterCompiler:
             case RecordNode(cls, arguments):
                 return self._cell(node, lambda: self._record(cls, arguments))
             case ModelNode(cls):
-                validate: Convert = cls.model_validate
-                return validate
+                return _validating(cls.model_validate)
             case AliasNode(_, key, target):
                 return self._cell(key, lambda: self.of(read_type(target)))
             case RemarkedNode(base, remarks):
@@ -96,6 +95,27 @@ class _ConverterCompiler:
         if shape.tag is not None:
             return _construct(cls, _fields(plan, shape.tag[0]))
         return _construct(cls, None if simple else _fields(plan))
+
+
+def _validating(validate: Convert) -> Convert:
+    """What a model refuses, in one line for each problem, without the values and the links of pydantic's own text."""
+
+    def convert(value: Any) -> Any:
+        try:
+            return validate(value)
+        except ValueError as error:
+            problems = getattr(error, "errors", None)
+            if not callable(problems):
+                raise
+            raise ValueError("; ".join(map(_problem, problems()))) from error
+
+    return convert
+
+
+def _problem(found: Any) -> str:
+    where = ".".join(map(str, found["loc"]))
+    said = str(found["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    return f"{where}: {said}" if where else said
 
 
 def _bounded(convert: Convert) -> Convert:

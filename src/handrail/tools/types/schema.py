@@ -237,7 +237,7 @@ def _as_json_value(value: Any) -> Any:
     if isinstance(value, PurePath):
         return str(value)
     if hasattr(value, "model_dump"):
-        return value.model_dump(mode="json")
+        return value.model_dump(mode="json", by_alias=True)
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 

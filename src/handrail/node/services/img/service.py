@@ -60,6 +60,8 @@ _ASKED = {
 
 
 class ImgService:
+    """The service `img` of a node: what is on a picture, and what is written on it."""
+
     def __init__(
         self, blobs: BlobStore, *, model: Callable[[], Model] | None = None, reader: PictureReader | None = None
     ) -> None:

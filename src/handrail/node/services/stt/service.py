@@ -52,6 +52,8 @@ TRANSCRIBE = CapabilityDescriptor(
 
 
 class SttService:
+    """The service `stt` of a node: speech as text."""
+
     def __init__(
         self,
         blobs: BlobStore,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from handrail.models.projection.pointers import target_of
+from handrail.tools.schema.pointers import target_of
 
 
 def without_nulls(arguments: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
