@@ -248,6 +248,64 @@ async def test_a_replica_that_was_only_slow_keeps_its_run_if_nobody_took_it_up(
         assert await journal.history("run-1") == [started()]
 
 
+async def test_a_replica_that_lost_a_run_writes_nothing_into_it_after_it_let_go_either(
+    postgres_server: PostgresServer, postgres_url: str
+) -> None:
+    async with (
+        await PostgresJournal.open(postgres_url, heartbeat=30) as journal,
+        await PostgresJournal.open(postgres_url, heartbeat=30) as other,
+    ):
+        lease = await journal.lease("run-1")
+        await journal.append(started(), durable=True)
+        name = StateUrl(postgres_url).name
+        postgres_server.execute("UPDATE handrail.lease SET expires = now() - interval '1 hour'", name)
+        (await other.lease("run-1")).release()
+        with pytest.raises(LeaseLost):
+            await journal.append(settled(1), durable=True)
+        lease.release()
+        await journal.lease("run-2")  # what was asked for before is done
+        with pytest.raises(LeaseLost):  # as the end of a handler that nobody could stop
+            await journal.append(settled(2), durable=True)
+        assert await other.history("run-1") == [started()]
+
+        await journal.lease("run-1")
+        await journal.append(settled(3), durable=True)
+        assert await other.history("run-1") == [started(), settled(3)]
+
+
+async def test_a_lease_that_a_crash_of_the_server_took_back_is_not_taken_for_the_next_one() -> None:
+    with private_server(durable=True) as server:
+        server.execute("ALTER SYSTEM SET wal_writer_delay = '10s'")
+        server.restart()
+        async with (
+            await PostgresJournal.open(server.url(), heartbeat=60) as journal,
+            await PostgresJournal.open(server.url(), heartbeat=60) as other,
+        ):
+            lost = await journal.lease("run-1")
+            await asyncio.to_thread(server.kill)
+            await asyncio.to_thread(server.start)
+            lease = await other.lease("run-1")
+            assert lease.fence == lost.fence  # the server does not remember the first one
+            with pytest.raises(LeaseLost):
+                await journal.append(started(), durable=True)
+            lost.release()
+            await journal.lease("run-2")  # what was asked for before is done
+            await other.append(started(), durable=True)
+            with pytest.raises(LeaseHeld):
+                await journal.lease("run-1")
+            assert await other.history("run-1") == [started()]
+
+
+async def test_a_durable_entry_is_one_also_where_the_server_would_not_wait_for_its_disk(
+    postgres_server: PostgresServer, postgres_url: str
+) -> None:
+    name = StateUrl(postgres_url).name
+    postgres_server.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
+    async with await PostgresJournal.open(postgres_url) as journal:
+        kept = "SELECT string_agg(current_setting('synchronous_commit'), ',') FROM generate_series(1, 1)"
+        assert journal.database.execute_now(kept) == [("on",)]
+
+
 async def test_no_entry_is_lost_or_doubled_while_the_server_is_killed_again_and_again() -> None:
     with private_server(durable=True) as server:
         timing = JournalTiming(patience=60)

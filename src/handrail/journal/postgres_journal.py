@@ -12,8 +12,8 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from typing import ClassVar
 
-from handrail.core.errors import LeaseHeld, StateError
-from handrail.core.events import ConfirmationAnswered, Recorded
+from handrail.core.errors import LeaseHeld, LeaseLost, StateError
+from handrail.core.events import CallIntended, ConfirmationAnswered, ConfirmationRequested, Recorded
 from handrail.core.ports import Clock, SystemClock
 from handrail.journal.journal import BatchedJournal, JournalTiming
 from handrail.journal.keys import Signer
@@ -103,6 +103,34 @@ class PostgresJournal(BatchedJournal):
     def database(self) -> StateDatabase:
         """Where it is."""
         return self._database
+
+    async def append(self, event: Recorded, *, durable: bool = False) -> None:
+        await super().append(event, durable=durable)
+        if durable and isinstance(event, CallIntended):
+            await self._check_lease(event.run)
+
+    async def append_effect(
+        self, event: CallIntended | ConfirmationRequested, identity: bytes, after: int | None, *, durable: bool = False
+    ) -> bool:
+        is_noted = await super().append_effect(event, identity, after, durable=durable)
+        if is_noted and durable:
+            await self._check_lease(event.run)
+        return is_noted
+
+    async def _check_lease(self, run: str) -> None:
+        """Let an effect begin only in a run that is still this replica's.
+
+        Its intent was written under the lease. But the answer of the server may be late, or this process may have been
+        stopped before it read it, and meanwhile another replica may have found that nothing was done, and do it.
+
+        Raises:
+            LeaseLost: Another replica has taken the run up.
+            JournalError: The state cannot be reached.
+        """
+        if self._leases.is_fresh(run):
+            return
+        if not await asyncio.get_running_loop().run_in_executor(self._leases.calls, self._leases.confirm, run):
+            raise LeaseLost(run)
 
     async def lease(self, run: str) -> StateLease:
         self._check_open()

@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 _OPTIMISTIC = 3
 """How often a commit is tried without keeping the lock while the entries of others are taken in."""
 _APPEND = (
-    "SELECT append_entries(%b, %b, %b::text[], %b::bigint[], %b::bigint[], %b::text[], %b::bigint[], %b::text[],"
+    "SELECT append_entries(%b, %b, %b, %b::text[], %b::bigint[], %b::bigint[], %b::text[], %b::bigint[], %b::text[],"
     " %b::text[], %b::bigint[], %b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[], %b::bigint[], %b::bytea[],"
     " %b::bytea[], %b::bigint[])"
 )
@@ -135,9 +135,8 @@ class PostgresWriter(JournalWriter):
 
     def _fenced(self, drafts: Sequence[EntryDraft]) -> Sequence[EntryDraft]:
         """Those that may still be written here. An answer of a person may come from anywhere."""
-        lost = self._leases.lost()
-        self.refused = frozenset(each.run for each in drafts if not each.request) & lost
-        return [each for each in drafts if each.request or each.run not in lost] if self.refused else drafts
+        self.refused = frozenset(self._leases.lost({each.run for each in drafts if not each.request}))
+        return [each for each in drafts if each.request or each.run not in self.refused] if self.refused else drafts
 
     def _append(self, drafts: Sequence[EntryDraft], durable: bool) -> JournalRows:
         rows = self._rows(drafts)
@@ -162,7 +161,7 @@ class PostgresWriter(JournalWriter):
         exact = [list(column) for column in zip(*rows.exact, strict=True)] or [[], []]
         effects = [list(column) for column in zip(*rows.effects, strict=True)] or [[], []]
         leased = [written_text(run) for run in fences]
-        values = (durable, self.size, leased, list(fences.values()), *columns, *exact, *effects)
+        values = (self._leases.owner, durable, self.size, leased, list(fences.values()), *columns, *exact, *effects)
         self._begun = rows.entries[0][0], rows.entries[0][7]
         with self._tables.explained(committing=True):
             found = self._tables.connection.execute(_APPEND, values).fetchone()

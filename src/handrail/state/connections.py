@@ -30,6 +30,11 @@ _LOCK_MS = 10_000
 _IDLE_MS = 5_000
 """How long a transaction waits for its client. One that was stopped, with SIGSTOP or by a cut cable, must not keep
 locks that other replicas wait for."""
+_DURABLE = """
+SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'
+"""
+"""What is acknowledged is on the disk of the server, whatever the server, the database or the user is set to. What the
+operator chose to have on the disks of standbys too stays."""
 _QUIET = 0.5
 """Seconds after a connection could not be made in which none is tried."""
 
@@ -93,6 +98,11 @@ def connect(url: StateUrl, **settings: str) -> psycopg.Connection:
         version = connection.info.server_version // 10_000
         connection.close()
         raise StateError(f"the state at {url} is on PostgreSQL {version}, and handrail needs 15 or later")
+    try:
+        connection.execute(_DURABLE)
+    except module.Error as error:
+        connection.close()
+        raise explain(url, error, connection, committing=False) from error
     return connection
 
 
