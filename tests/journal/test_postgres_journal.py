@@ -26,7 +26,7 @@ from handrail.journal.postgres_journal import PostgresJournal
 from handrail.journal.reader import JournalReader
 from handrail.state.url import StateUrl
 from tests.journal.event_samples import asked, finished, intended, settled, started, whole_run
-from tests.polling import until
+from tests.polling import until, until_asked
 from tests.postgres import PostgresServer, private_server
 
 
@@ -352,6 +352,54 @@ async def test_a_server_that_stays_away_ends_appends_with_what_to_do(postgres_ur
         await journal.append(started(), durable=True)
         assert (await journal.history("run-1"))[-1] == started()
         await journal.aclose()
+
+
+async def test_a_journal_that_was_idle_while_its_server_was_restarted_is_used_and_closed_as_if_nothing_was() -> None:
+    with private_server() as server:
+        journal = await PostgresJournal.open(server.url(), heartbeat=60, timing=JournalTiming(unsigned=600))
+        await journal.append(started(), durable=True)
+        looks = (
+            journal.check,
+            partial(journal.find_answer, "run-1", "none"),
+            partial(journal.last_effect, b"none"),
+            partial(journal.version_of, "run-1"),
+            partial(journal.history, "run-1"),
+            journal.aclose,
+        )
+        for look in looks:
+            await asyncio.to_thread(server.restart)
+            await look()
+        report = await asyncio.to_thread(audit, StateUrl(server.url()))
+        assert report.ok and report.entries == 1
+
+
+async def test_a_server_that_hangs_is_told_as_such_to_whoever_asks_whether_entries_can_be_written() -> None:
+    with private_server() as server:
+        async with await PostgresJournal.open(server.url()) as journal:
+            await journal.check()
+            with server.hanging():
+                # What was found is believed for a second.
+                await until_asked(partial(_told, journal, "look at its disk, or at the server"))
+            await until_asked(partial(_told, journal, ""))
+
+
+async def _told(journal: PostgresJournal, wanted: str) -> bool:
+    """Whether this is in what it says; nothing is that entries can be written."""
+    try:
+        await journal.check()
+    except JournalError as error:
+        return bool(wanted) and wanted in str(error)
+    return not wanted
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+async def test_a_database_that_cannot_hold_every_text_is_refused(
+    postgres_server: PostgresServer, encoding: str
+) -> None:
+    name = f"narrow_{encoding.lower()}"
+    postgres_server.execute(f"CREATE DATABASE {name} ENCODING '{encoding}' TEMPLATE template0")
+    with pytest.raises(JournalError, match=f"has the encoding {encoding}, .* ENCODING 'UTF8'"):
+        await PostgresJournal.open(postgres_server.url(name))
 
 
 async def test_no_connection_stays_open_that_was_made_in_place_of_a_lost_one(

@@ -50,12 +50,11 @@ def two_replicas(
         for name, place in (("one", link.url(url)), ("two", url)):
             (folder / name).mkdir()
             replicas.append(stack.enter_context(serving(folder / name, place, {"tools.py": TOOLS}))[0])
-        yield link, *replicas
+        cut_off, other = replicas
+        yield link, cut_off, other
 
 
-@pytest.mark.parametrize(
-    ("at", "after"), [(b"call.intended", True), (b"call.settled", False)], ids=["begun", "done"]
-)
+@pytest.mark.parametrize(("at", "after"), [(b"call.intended", True), (b"call.settled", False)], ids=["begun", "done"])
 def test_an_effect_is_made_once_and_told_by_all_where_its_run_is_taken_up_elsewhere_meanwhile(
     postgres_server: PostgresServer, postgres_url: str, tmp_path: Path, at: bytes, after: bool
 ) -> None:

@@ -134,7 +134,7 @@ BEGIN
     IF expected <> (SELECT coalesce(max(seq) + 1, 0) FROM entry) THEN
         RETURN 'behind';
     END IF;
-    -- A crash of the server may take a lease back with its number, which is then given out again: so to whom counts too.
+    -- A crash of the server may take a lease back, and its number is given out again: so to whom counts too.
     SELECT held.run INTO gone FROM unnest(leased, fences) AS held (run, fence)
         LEFT JOIN lease ON lease.run = held.run AND lease.fence = held.fence AND lease.owner = by
         WHERE lease.run IS NULL LIMIT 1;

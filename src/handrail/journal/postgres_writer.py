@@ -12,10 +12,11 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
 
 from handrail.core.backoff import longest_wait
 from handrail.core.errors import JournalError, StateError
@@ -49,6 +50,12 @@ _APPEND = (
     " %b::text[], %b::bigint[], %b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[], %b::bigint[], %b::bytea[],"
     " %b::bytea[], %b::bigint[])"
 )
+
+
+_PROBE = """
+INSERT INTO meta VALUES ('probe', gen_random_uuid()::text) ON CONFLICT (key) DO UPDATE SET value = excluded.value
+"""
+_T = TypeVar("_T")
 
 
 class _RunLost(Exception):
@@ -176,13 +183,19 @@ class PostgresWriter(JournalWriter):
 
     def _note_behind(self) -> None:
         connection = self._tables.connection
-        with self._tables.explained(), connection.transaction():
-            connection.execute("SET LOCAL synchronous_commit = off")
-            free = connection.execute("SELECT pg_try_advisory_xact_lock(%s)", (NOTES_LOCK,)).fetchone()
-            if free is not None and free[0]:
-                super()._note()
-            else:
-                self.behind = False  # another replica is at it
+        try:
+            with self._tables.explained(), connection.transaction():
+                connection.execute("SET LOCAL synchronous_commit = off")
+                free = connection.execute("SELECT pg_try_advisory_xact_lock(%s)", (NOTES_LOCK,)).fetchone()
+                if free is not None and free[0]:
+                    super()._note()
+                else:
+                    self.behind = False  # another replica is at it
+        except StateLost as error:
+            logger.info("entries are noted later: %s", error)
+
+    def _is_passing(self, error: JournalError) -> bool:
+        return isinstance(error, StateLost)
 
     def _watch_files(self) -> None:
         return None
@@ -208,26 +221,34 @@ class PostgresWriter(JournalWriter):
         self._take_up()
 
     def checkpoint(self) -> str | None:
-        self._mend()
+        self._again(lambda: self._tables.execute("SELECT 1"))
         note = super().checkpoint()
         self._note_behind()
         return note
 
     def _take_in_others(self) -> None:
-        self._mend()
-        super()._take_in_others()
+        self._again(super()._take_in_others)
+
+    def version_of(self, run: str) -> tuple[int, int]:
+        return self._again(partial(super().version_of, run))
 
     def is_new(self, run: str) -> bool:
-        self._mend()
-        return super().is_new(run)
+        return self._again(partial(super().is_new, run))
 
     def answer(self, run: str, request: str) -> ConfirmationAnswered | None:
-        self._mend()
-        return super().answer(run, request)
+        return self._again(partial(super().answer, run, request))
 
     def last_effect(self, identity: bytes) -> tuple[int, bytes] | None:
+        return self._again(partial(super().last_effect, identity))
+
+    def _again(self, look: Callable[[], _T]) -> _T:
+        """What is found, over a new connection if the one that was idle has been lost."""
         self._mend()
-        return super().last_effect(identity)
+        try:
+            return look()
+        except StateLost:
+            self._mend()
+            return look()
 
     def _mend(self) -> None:
         """Connect anew, if the connection was found lost."""
@@ -239,11 +260,7 @@ class PostgresWriter(JournalWriter):
 
     def probe(self) -> None:
         """Write something that says nothing, to know that entries could be written."""
-        self._mend()
-        self._tables.execute(
-            "INSERT INTO meta VALUES ('probe', gen_random_uuid()::text)"
-            " ON CONFLICT (key) DO UPDATE SET value = excluded.value"
-        )
+        self._again(lambda: self._tables.execute(_PROBE))
 
     def move_pages(self) -> None:
         """PostgreSQL does that by itself."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import time
 from typing import Any
 
@@ -39,6 +40,8 @@ from handrail.node.capability_tools import (
 )
 from handrail.tools.registry import RegisteredTools
 from handrail.tools.tool import Tool
+
+logger = logging.getLogger(__name__)
 
 _LETS_GO = 1.0
 """Seconds for which a run may be in use by another process that is about to let go of it."""
@@ -258,7 +261,10 @@ def _held(provider: CapabilityProvider) -> BusError:
 
 def _unrecorded(provider: CapabilityProvider, error: JournalError) -> BusError:
     if not isinstance(error, OutcomeUnrecorded):
-        return NothingBegun("internal_error", "the record of this node cannot be kept, so the call was not run")
+        logger.warning("a call of %s was not run: %s", provider.descriptor.full_name, error)
+        why = "the record of this node cannot be kept, so the call was not run"
+        return NothingBegun("internal_error", why, retry_after_ms=1_000, begun=False)
+    logger.warning("a call of %s is not recorded: %s", provider.descriptor.full_name, error)
     how = "may have run" if error.outcome is None else f"ran and ended with {error.outcome!r}"
     return KnownLater(
         "internal_error",

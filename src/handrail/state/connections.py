@@ -98,6 +98,12 @@ def connect(url: StateUrl, **settings: str) -> psycopg.Connection:
         version = connection.info.server_version // 10_000
         connection.close()
         raise StateError(f"the state at {url} is on PostgreSQL {version}, and handrail needs 15 or later")
+    if (encoding := connection.info.parameter_status("server_encoding")) != "UTF8":
+        connection.close()
+        raise StateError(
+            f"the database at {url} has the encoding {encoding}, which cannot hold every text; make it anew with:"
+            " CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0"
+        )
     try:
         connection.execute(_DURABLE)
     except module.Error as error:
