@@ -217,18 +217,20 @@ class PostgresLeases:
                     del self._held[column]
 
     def _beat(self) -> None:
-        was_away = True
+        was_away, is_told = True, False
         while not self._closed.wait(self._heartbeat / 2):
             try:
+                if was_away:
+                    self._execute("SELECT 1", (), retry=False)  # there may be nothing to renew
                 self._renew()
                 # After a pause of the server its leases have all expired, and their owners renew them first.
                 if self._watchers and not was_away:
                     self._tell_cut_off()
-                was_away = False
+                was_away = is_told = False
             except JournalError as error:
-                if not was_away:
+                if not is_told:
                     logger.warning("leases on runs cannot be renewed: %s", error)
-                was_away = True
+                was_away = is_told = True
 
     def _renew(self) -> None:
         with self._lock:
@@ -259,7 +261,8 @@ class PostgresLeases:
 
     def _execute(self, statement: str, values: tuple[object, ...], *, retry: bool = True) -> list[tuple[object, ...]]:
         try:
-            return self._database.execute_now(statement, values, patience=10.0 if retry else 0.0)
+            patience = 10.0 if retry and not self._closed.is_set() else 0.0
+            return self._database.execute_now(statement, values, patience=patience)
         except StateError as error:
             raise journal_error(error) from error
 
