@@ -155,12 +155,14 @@ BEGIN
 END
 $$
 """
+_BY_NAME = "CREATE INDEX span_name ON span (run text_pattern_ops)"
+"""For whoever names a run by the beginning of its id."""
 SCHEMA = StoreSchema(
     "journal",
     (
         Migration("0.2.0", f"{_TABLES};{_LEASES}"),
         Migration("0.2.0", f"{_NOTES};{_BY_RUN}"),
-        Migration("0.2.0", _OWNED),
+        Migration("0.2.0", f"{_OWNED};{_BY_NAME}"),
     ),
 )
 _NAMED = re.compile(r"(?<![:\w]):([a-z_]+)")
