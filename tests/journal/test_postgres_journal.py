@@ -23,7 +23,10 @@ from handrail.journal import Signer, Verifier, audit, erase, export_run, prove
 from handrail.journal.answering import answer
 from handrail.journal.journal import JournalTiming
 from handrail.journal.postgres_journal import PostgresJournal
+from handrail.journal.postgres_tables import SCHEMA
 from handrail.journal.reader import JournalReader
+from handrail.state.database import StateDatabase
+from handrail.state.schema import StoreSchema
 from handrail.state.url import StateUrl
 from tests.journal.event_samples import asked, finished, intended, settled, started, whole_run
 from tests.polling import until, until_asked
@@ -400,6 +403,19 @@ async def test_a_database_that_cannot_hold_every_text_is_refused(
     postgres_server.execute(f"CREATE DATABASE {name} ENCODING '{encoding}' TEMPLATE template0")
     with pytest.raises(JournalError, match=f"has the encoding {encoding}, .* ENCODING 'UTF8'"):
         await PostgresJournal.open(postgres_server.url(name))
+
+
+@pytest.mark.parametrize("version", range(1, SCHEMA.version))
+async def test_a_state_of_each_earlier_version_is_brought_up_to_date(postgres_url: str, version: int) -> None:
+    database = StateDatabase.open(postgres_url)
+    await asyncio.to_thread(database.migrate, StoreSchema(SCHEMA.store, SCHEMA.migrations[:version]))
+    database.close()
+    async with await PostgresJournal.open(postgres_url) as journal:
+        lease = await journal.lease("run-1")
+        await journal.append(started(), durable=True)
+        lease.release()
+        assert await journal.history("run-1") == [started()]
+    assert (await asyncio.to_thread(audit, StateUrl(postgres_url))).ok
 
 
 async def test_no_connection_stays_open_that_was_made_in_place_of_a_lost_one(
