@@ -386,6 +386,19 @@ async def test_a_server_that_hangs_is_told_as_such_to_whoever_asks_whether_entri
             await until_asked(partial(_told, journal, ""))
 
 
+async def test_a_journal_whose_server_hangs_is_closed_all_the_same() -> None:
+    with private_server() as server:
+        journal = await PostgresJournal.open(server.url(), timing=JournalTiming(unsigned=600))
+        lease = await journal.lease("run-1")
+        await journal.append(started(), durable=True)
+        with server.hanging():
+            lease.release()
+            with pytest.raises(JournalError, match="the state at"):
+                await journal.aclose()
+        async with await PostgresJournal.open(server.url()) as again:
+            assert await again.history("run-1") == [started()]
+
+
 async def _told(journal: PostgresJournal, wanted: str) -> bool:
     """Whether this is in what it says; nothing is that entries can be written."""
     try:

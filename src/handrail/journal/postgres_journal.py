@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from handrail.core.errors import LeaseHeld, LeaseLost, StateError
 from handrail.core.events import CallIntended, ConfirmationAnswered, ConfirmationRequested, Recorded
@@ -26,6 +27,8 @@ from handrail.state.url import StateUrl
 
 HEARTBEAT = 2.0
 """Seconds. A replica that says nothing for two of them loses its runs; see `docs/design/066`."""
+_ENDS_WITHIN = 10.0
+"""Seconds for which the end is written, where the server does not answer. What was not answered for may be lost."""
 _LOOK_AGAIN = 5.0
 """Seconds after which an answer is looked for although nobody was told of one."""
 
@@ -194,9 +197,17 @@ class PostgresJournal(BatchedJournal):
         return JournalReader.over(tables, self._database.url)
 
     def close(self) -> None:
+        patience = threading.Timer(_ENDS_WITHIN, self._stop_waiting)
+        patience.daemon = True
+        patience.start()
         try:
             super().close()
         finally:
             self._leases.close()
             if self._owns_database:
                 self._database.close()
+            patience.cancel()
+
+    def _stop_waiting(self) -> None:
+        cast(PostgresWriter, self._writer).stop_waiting()
+        self._database.pool.cut()

@@ -37,7 +37,7 @@ from handrail.journal.postgres_tables import (
     written_text,
 )
 from handrail.journal.writer import JournalRows, JournalWriter
-from handrail.state.connections import connect
+from handrail.state.connections import connect, cut
 from handrail.state.schema import migrate
 from handrail.state.url import StateUrl
 
@@ -267,8 +267,9 @@ class PostgresWriter(JournalWriter):
         self.pages = 0
 
     def stop_waiting(self) -> None:
-        """Wait for a lost server no more: the process ends."""
+        """Wait no more for a server that is lost, or does not answer: the process ends."""
         self._closed.set()
+        cut(self._tables.connection)
 
     def close(self) -> None:
         self._tables.close()

@@ -5,6 +5,8 @@ While the server cannot be reached, requests fail at once: it is tried anew only
 
 from __future__ import annotations
 
+import os
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -112,6 +114,12 @@ def connect(url: StateUrl, **settings: str) -> psycopg.Connection:
     return connection
 
 
+def cut(connection: psycopg.Connection) -> None:
+    """End whatever waits for its server, in whichever thread. Who uses the connection finds it lost."""
+    with suppress(OSError, load_psycopg().Error), socket.socket(fileno=os.dup(connection.fileno())) as end:
+        end.shutdown(socket.SHUT_RDWR)
+
+
 def explain(url: StateUrl, error: psycopg.Error, connection: psycopg.Connection, *, committing: bool) -> StateError:
     """The error as ours, with what to do. `committing` is whether what was written may be there all the same."""
     code = error.sqlstate or ""
@@ -156,6 +164,7 @@ class ConnectionPool:
         self._patience = patience
         self._free = threading.Semaphore(most)
         self._idle: list[psycopg.Connection] = []
+        self._used: set[psycopg.Connection] = set()
         self._lock = threading.Lock()
         self._closed = False
         self._gone: tuple[float, StateUnavailable] | None = None
@@ -174,9 +183,11 @@ class ConnectionPool:
             )
         try:
             connection = self._take()
+            self._used.add(connection)
             try:
                 yield connection
             finally:
+                self._used.discard(connection)
                 self._give_back(connection)
         finally:
             self._free.release()
@@ -205,6 +216,12 @@ class ConnectionPool:
         with self._lock:
             self._closed = True
         self.forget_idle()
+
+    def cut(self) -> None:
+        """Close it, and end what waits for the server: the process ends, and the server does not answer."""
+        self.close()
+        for connection in list(self._used):
+            cut(connection)
 
     def _take(self) -> psycopg.Connection:
         if self._closed:
