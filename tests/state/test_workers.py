@@ -72,7 +72,7 @@ def test_a_call_that_a_worker_made_before_it_died_is_answered_by_another_one_wit
 def is_told(answer: Any) -> bool:
     """Whether it is the answer; until then it says when to ask again, as long as the lease of the dead one lasts."""
     assert "output" in answer or answer["retry_after_ms"], answer
-    return answer.get("output") == {"content": "shipped tea"}
+    return bool(answer.get("output") == {"content": "shipped tea"})
 
 
 def shipped(replica: Replica) -> Any:
