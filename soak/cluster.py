@@ -411,7 +411,7 @@ async def _seen(city: City, told: dict[int, Told], seed: int) -> dict[int, list[
         for job in sorted(chosen):
             seen[job] = []
             for replica in city.replicas:
-                answer, end = None, time.monotonic() + 60
+                answer, end = None, time.monotonic() + _GIVES_UP
                 while answer is None and time.monotonic() < end:
                     answer, wait = await proxy.once(replica.url, told[job].kind, job, 1)
                     await asyncio.sleep(0 if answer else wait)

@@ -141,6 +141,23 @@ class PostgresServer:
             self._process = None
             (self.data / "postmaster.pid").unlink(missing_ok=True)
 
+    @contextmanager
+    def hanging(self) -> Iterator[None]:
+        """It keeps its connections, and does nothing until the block ends."""
+        assert self._process is not None
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
+        pids = [self._process.pid]
+        os.kill(pids[0], signal.SIGSTOP)  # it starts no more
+        pids += map(int, children.read_text().split())
+        for pid in pids[1:]:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+
     def restart(self) -> None:
         self.stop()
         self.start()

@@ -52,6 +52,17 @@ def test_a_journal_is_verified(journal: Journal) -> None:
     assert (good["state"], bad["state"], bad["do"]) == ("ok", "fail", "run: handrail proof verify")
 
 
+def test_a_shared_state_is_looked_for_and_what_is_in_files_beside_it_is_not(folder: Path, postgres_url: str) -> None:
+    there = states(HANDRAIL_STATE=postgres_url)
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        port = door.getsockname()[1]
+    gone = states(HANDRAIL_STATE=f"postgresql://node:{KEY}@127.0.0.1:{port}/node")["state"]
+
+    assert there["state"]["state"] == "ok" and "no node has used it yet" in there["state"]["found"]
+    assert not {"journal", "tokens", "identity"} & there.keys()
+    assert gone["state"] == "fail" and "check that PostgreSQL runs there" in gone["found"] and KEY not in str(gone)
+
+
 def test_keys_are_looked_for_and_never_shown(folder: Path) -> None:
     configure(folder, CONFIG + '[models.big]\nprovider = "openai"\nmodel = "gpt-5"\nkey = "env:BIG_KEY"\n')
 

@@ -27,6 +27,10 @@ EARLIER = (
     "DROP TABLE batch, waiting, subtree",
     "DROP FUNCTION instr",
     "DROP INDEX entry_run",
+    "DROP INDEX span_name; DROP FUNCTION append_entries",
+    "CREATE FUNCTION append_entries(BOOLEAN, BIGINT, TEXT[], BIGINT[], BIGINT[], TEXT[], BIGINT[], TEXT[], TEXT[],"
+    " BIGINT[], BYTEA[], BYTEA[], BYTEA[], BYTEA[], BIGINT[], BYTEA[], BYTEA[], BIGINT[])"
+    " RETURNS TEXT LANGUAGE sql AS 'SELECT NULL'",
     "UPDATE schema_version SET version = 1 WHERE store = 'journal'",
 )
 """A state as a handrail left it that noted nothing there."""

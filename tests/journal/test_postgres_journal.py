@@ -23,10 +23,13 @@ from handrail.journal import Signer, Verifier, audit, erase, export_run, prove
 from handrail.journal.journal import JournalTiming
 from handrail.journal.person_answers import answer
 from handrail.journal.postgres_journal import PostgresJournal
+from handrail.journal.postgres_tables import SCHEMA
 from handrail.journal.reader import JournalReader
+from handrail.state.database import StateDatabase
+from handrail.state.schema import StoreSchema
 from handrail.state.url import StateUrl
 from tests.journal.event_samples import asked, finished, intended, settled, started, whole_run
-from tests.polling import until
+from tests.polling import until, until_asked
 from tests.postgres import PostgresServer, private_server
 
 
@@ -248,6 +251,64 @@ async def test_a_replica_that_was_only_slow_keeps_its_run_if_nobody_took_it_up(
         assert await journal.history("run-1") == [started()]
 
 
+async def test_a_replica_that_lost_a_run_writes_nothing_into_it_after_it_let_go_either(
+    postgres_server: PostgresServer, postgres_url: str
+) -> None:
+    async with (
+        await PostgresJournal.open(postgres_url, heartbeat=30) as journal,
+        await PostgresJournal.open(postgres_url, heartbeat=30) as other,
+    ):
+        lease = await journal.lease("run-1")
+        await journal.append(started(), durable=True)
+        name = StateUrl(postgres_url).name
+        postgres_server.execute("UPDATE handrail.lease SET expires = now() - interval '1 hour'", name)
+        (await other.lease("run-1")).release()
+        with pytest.raises(LeaseLost):
+            await journal.append(settled(1), durable=True)
+        lease.release()
+        await journal.lease("run-2")  # what was asked for before is done
+        with pytest.raises(LeaseLost):  # as the end of a handler that nobody could stop
+            await journal.append(settled(2), durable=True)
+        assert await other.history("run-1") == [started()]
+
+        await journal.lease("run-1")
+        await journal.append(settled(3), durable=True)
+        assert await other.history("run-1") == [started(), settled(3)]
+
+
+async def test_a_lease_that_a_crash_of_the_server_took_back_is_not_taken_for_the_next_one() -> None:
+    with private_server(durable=True) as server:
+        server.execute("ALTER SYSTEM SET wal_writer_delay = '10s'")
+        server.restart()
+        async with (
+            await PostgresJournal.open(server.url(), heartbeat=60) as journal,
+            await PostgresJournal.open(server.url(), heartbeat=60) as other,
+        ):
+            lost = await journal.lease("run-1")
+            await asyncio.to_thread(server.kill)
+            await asyncio.to_thread(server.start)
+            lease = await other.lease("run-1")
+            assert lease.fence == lost.fence  # the server does not remember the first one
+            with pytest.raises(LeaseLost):
+                await journal.append(started(), durable=True)
+            lost.release()
+            await journal.lease("run-2")  # what was asked for before is done
+            await other.append(started(), durable=True)
+            with pytest.raises(LeaseHeld):
+                await journal.lease("run-1")
+            assert await other.history("run-1") == [started()]
+
+
+async def test_a_durable_entry_is_one_also_where_the_server_would_not_wait_for_its_disk(
+    postgres_server: PostgresServer, postgres_url: str
+) -> None:
+    name = StateUrl(postgres_url).name
+    postgres_server.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
+    async with await PostgresJournal.open(postgres_url) as journal:
+        kept = "SELECT string_agg(current_setting('synchronous_commit'), ',') FROM generate_series(1, 1)"
+        assert journal.database.execute_now(kept) == [("on",)]
+
+
 async def test_no_entry_is_lost_or_doubled_while_the_server_is_killed_again_and_again() -> None:
     with private_server(durable=True) as server:
         timing = JournalTiming(patience=60)
@@ -294,6 +355,80 @@ async def test_a_server_that_stays_away_ends_appends_with_what_to_do(postgres_ur
         await journal.append(started(), durable=True)
         assert (await journal.history("run-1"))[-1] == started()
         await journal.aclose()
+
+
+async def test_a_journal_that_was_idle_while_its_server_was_restarted_is_used_and_closed_as_if_nothing_was() -> None:
+    with private_server() as server:
+        journal = await PostgresJournal.open(server.url(), heartbeat=60, timing=JournalTiming(unsigned=600))
+        await journal.append(started(), durable=True)
+        looks = (
+            journal.check,
+            partial(journal.find_answer, "run-1", "none"),
+            partial(journal.last_effect, b"none"),
+            partial(journal.version_of, "run-1"),
+            partial(journal.history, "run-1"),
+            journal.aclose,
+        )
+        for look in looks:
+            await asyncio.to_thread(server.restart)
+            await look()
+        report = await asyncio.to_thread(audit, StateUrl(server.url()))
+        assert report.ok and report.entries == 1
+
+
+async def test_a_server_that_hangs_is_told_as_such_to_whoever_asks_whether_entries_can_be_written() -> None:
+    with private_server() as server:
+        async with await PostgresJournal.open(server.url()) as journal:
+            await journal.check()
+            with server.hanging():
+                # What was found is believed for a second.
+                await until_asked(partial(_told, journal, "look at its disk, or at the server"))
+            await until_asked(partial(_told, journal, ""))
+
+
+async def test_a_journal_whose_server_hangs_is_closed_all_the_same() -> None:
+    with private_server() as server:
+        journal = await PostgresJournal.open(server.url(), timing=JournalTiming(unsigned=600))
+        lease = await journal.lease("run-1")
+        await journal.append(started(), durable=True)
+        with server.hanging():
+            lease.release()
+            with pytest.raises(JournalError, match="the state at"):
+                await journal.aclose()
+        async with await PostgresJournal.open(server.url()) as again:
+            assert await again.history("run-1") == [started()]
+
+
+async def _told(journal: PostgresJournal, wanted: str) -> bool:
+    """Whether this is in what it says; nothing is that entries can be written."""
+    try:
+        await journal.check()
+    except JournalError as error:
+        return bool(wanted) and wanted in str(error)
+    return not wanted
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+async def test_a_database_that_cannot_hold_every_text_is_refused(
+    postgres_server: PostgresServer, encoding: str
+) -> None:
+    name = f"narrow_{encoding.lower()}"
+    postgres_server.execute(f"CREATE DATABASE {name} ENCODING '{encoding}' TEMPLATE template0")
+    with pytest.raises(JournalError, match=f"has the encoding {encoding}, .* ENCODING 'UTF8'"):
+        await PostgresJournal.open(postgres_server.url(name))
+
+
+@pytest.mark.parametrize("version", range(1, SCHEMA.version))
+async def test_a_state_of_each_earlier_version_is_brought_up_to_date(postgres_url: str, version: int) -> None:
+    database = StateDatabase.open(postgres_url)
+    await asyncio.to_thread(database.migrate, StoreSchema(SCHEMA.store, SCHEMA.migrations[:version]))
+    database.close()
+    async with await PostgresJournal.open(postgres_url) as journal:
+        lease = await journal.lease("run-1")
+        await journal.append(started(), durable=True)
+        lease.release()
+        assert await journal.history("run-1") == [started()]
+    assert (await asyncio.to_thread(audit, StateUrl(postgres_url))).ok
 
 
 async def test_no_connection_stays_open_that_was_made_in_place_of_a_lost_one(

@@ -7,6 +7,7 @@ capabilities of the bus; whatever they call, they call with the rights of whoeve
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -169,7 +170,9 @@ class NetworkNode:
         if self.link is None:
             raise UsageError('no NATS server is named; write nats = "nats://HOST:4222" under [node], or use --nats')
         node = self.config.node
-        return NatsDoor(self.bus, self.link, community=node.community, authenticator=self.authenticator)
+        journal = self.app.journal
+        shared = "" if self.app.state.database is None else hashlib.sha256(journal.verifier_key.encode()).hexdigest()
+        return NatsDoor(self.bus, self.link, community=node.community, authenticator=self.authenticator, record=shared)
 
     def _gateway(self, server: NodeServer) -> Gateway:
         from handrail.node.gateways.gateway import Gateway, GatewayEmbedder, GatewayModel

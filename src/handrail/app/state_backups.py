@@ -242,13 +242,25 @@ def move_files(folder: Path, target: Path) -> None:
         )
     try:
         target.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for name in names:
-            shutil.move(folder / name, target / name)
-        for path in (target, *(each for each in target.rglob("*") if each.is_dir())):
-            sync_folder(path)
+        # Beside it, where what takes long can be cut off and no node takes half of a state for one. The journal goes
+        # in last: it is what a node goes on from.
+        with tempfile.TemporaryDirectory(prefix=".handrail-restore-", dir=target) as temporary:
+            whole = Path(temporary)
+            for name in names:
+                shutil.move(folder / name, whole / name)
+            for path in (whole, *(each for each in whole.rglob("*"))):
+                sync_folder(path) if path.is_dir() else _sync(path)
+            for name in sorted(names, key=lambda name: name == JOURNAL):
+                (whole / name).rename(target / name)
+            sync_folder(target)
     except OSError as error:
         why = f"{str(target)!r} cannot be written: {error.strerror}"
         raise UsageError(f"{why}; remove what was written there, then restore again") from error
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
 
 
 def _files(folder: Path) -> list[Path]:

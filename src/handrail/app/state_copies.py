@@ -41,6 +41,7 @@ _ROWS = 500
 _LIMITS = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
 _AT_LEISURE = "SELECT " + ", ".join(f"set_config('{name}', '0', true)" for name in _LIMITS)
 """A copy takes as long as it takes; the limits of requests are not for it."""
+_ANALYZE = "ANALYZE entry, span, checkpoint, token, event, conversation, blob"
 
 
 class _File(Struct, frozen=True):
@@ -189,6 +190,8 @@ def files_to_database(folder: Path, database: StateDatabase) -> StateCounts:
         if (folder / KEY).exists():
             identity = Identity.load(folder / KEY)
             _copy_in(connection, "node_key", "name, value", [(KEY, identity.text), ("node_id", identity.node_id)])
+        # Otherwise the first minute's lookups read whole tables: the server does not know yet what is in them.
+        connection.execute(_ANALYZE)
         return _counts_of_tables(connection)
 
     return database.write_now(work, serializable=False)

@@ -24,6 +24,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import cached_property, partial
 from itertools import groupby
@@ -67,6 +68,8 @@ _MOST_OWED = 256
 """Entries that may be put off together. A process that is killed loses no more than these."""
 _MOST_PUT_OFF = 64 * 1024
 """Bytes of a body that may be written later than it is asked for."""
+_PROBE_TAKES = 4.0
+"""Seconds after which entries count as not being written."""
 _PROBE_EVERY = 1.0
 """Seconds: anybody may ask whether a node is ready, and each probe is a write that is synced."""
 _T = TypeVar("_T")
@@ -140,6 +143,10 @@ class BatchedJournal:
         self._signed = -math.inf
         """When a checkpoint was last signed."""
         self._probed = -math.inf
+        self._probing: Future[None] | None = None
+        """The last look whether entries can be written."""
+        self._is_unsigned = False
+        """Whether it was told that checkpoints cannot be signed."""
         self._closing = False
         self._owed_because: JournalError | None = None
         """Why what is owed could not be written."""
@@ -381,7 +388,28 @@ class BatchedJournal:
             JournalError: They cannot, with what to do about it.
         """
         self._check_open()
-        await asyncio.to_thread(self._probe)
+        # One look at a time, in a thread of its own: while a server hangs, those who ask whether it does must not take
+        # the threads of those who work, nor keep the process from its end.
+        if self._probing is None or self._probing.done():
+            self._probing = Future()
+            threading.Thread(target=self._probe_for, args=(self._probing,), daemon=True).start()
+        probing = asyncio.wrap_future(self._probing)
+        probing.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        done, _ = await asyncio.wait({probing}, timeout=_PROBE_TAKES)
+        if not done:
+            raise JournalError(
+                f"the journal {str(self.path)!r} has not answered for {_PROBE_TAKES:g} seconds; look at its disk, or at"
+                " the server that it is on"
+            )
+        probing.result()
+
+    def _probe_for(self, probing: Future[None]) -> None:
+        try:
+            self._probe()
+        except BaseException as error:
+            probing.set_exception(error)
+        else:
+            probing.set_result(None)
 
     def _probe(self) -> None:
         with self._lock:
@@ -581,10 +609,14 @@ class BatchedJournal:
         except JournalBusy:
             logger.debug("the journal %s is in use; its checkpoint comes later", self.path)
         except JournalError as error:
-            logger.warning("the journal %s has no checkpoint for its last entries: %s", self.path, error)
+            if not self._is_unsigned:
+                logger.warning("the journal %s has no checkpoint for its last entries: %s", self.path, error)
+            self._is_unsigned = True
+        else:
+            self._is_unsigned = False
         self._signed = self._now()
         self._due = self._signed + self._timing.unsigned if self._writer.unsigned else math.inf
-        if self._writer.behind:
+        if self._writer.behind and not self._is_unsigned:
             self._due = self._signed + _BETWEEN_RUNS
 
     def _sign(self) -> None:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, cast
 
-from handrail.core.errors import LeaseHeld, StateError
-from handrail.core.events import ConfirmationAnswered, Recorded
+from handrail.core.errors import LeaseHeld, LeaseLost, StateError
+from handrail.core.events import CallIntended, ConfirmationAnswered, ConfirmationRequested, Recorded
 from handrail.core.ports import Clock, SystemClock
 from handrail.journal.journal import BatchedJournal, JournalTiming
 from handrail.journal.keys import Signer
@@ -26,6 +27,8 @@ from handrail.state.url import StateUrl
 
 HEARTBEAT = 2.0
 """Seconds. A replica that says nothing for two of them loses its runs; see `docs/design/066`."""
+_ENDS_WITHIN = 10.0
+"""Seconds for which the end is written, where the server does not answer. What was not answered for may be lost."""
 _LOOK_AGAIN = 5.0
 """Seconds after which an answer is looked for although nobody was told of one."""
 
@@ -104,6 +107,34 @@ class PostgresJournal(BatchedJournal):
         """The database of the journal."""
         return self._database
 
+    async def append(self, event: Recorded, *, durable: bool = False) -> None:
+        await super().append(event, durable=durable)
+        if durable and isinstance(event, CallIntended):
+            await self._check_lease(event.run)
+
+    async def append_effect(
+        self, event: CallIntended | ConfirmationRequested, identity: bytes, after: int | None, *, durable: bool = False
+    ) -> bool:
+        is_noted = await super().append_effect(event, identity, after, durable=durable)
+        if is_noted and durable:
+            await self._check_lease(event.run)
+        return is_noted
+
+    async def _check_lease(self, run: str) -> None:
+        """Let an effect begin only in a run that is still this replica's.
+
+        Its intent was written under the lease. But the answer of the server may be late, or this process may have been
+        stopped before it read it, and meanwhile another replica may have found that nothing was done, and do it.
+
+        Raises:
+            LeaseLost: Another replica has taken the run up.
+            JournalError: The state cannot be reached.
+        """
+        if self._leases.is_fresh(run):
+            return
+        if not await asyncio.get_running_loop().run_in_executor(self._leases.calls, self._leases.confirm, run):
+            raise LeaseLost(run)
+
     async def lease(self, run: str) -> StateLease:
         self._check_open()
         return await asyncio.get_running_loop().run_in_executor(self._leases.calls, self._leases.take, run)
@@ -166,9 +197,17 @@ class PostgresJournal(BatchedJournal):
         return JournalReader.over(tables, self._database.url)
 
     def close(self) -> None:
+        patience = threading.Timer(_ENDS_WITHIN, self._stop_waiting)
+        patience.daemon = True
+        patience.start()
         try:
             super().close()
         finally:
             self._leases.close()
             if self._owns_database:
                 self._database.close()
+            patience.cancel()
+
+    def _stop_waiting(self) -> None:
+        cast(PostgresWriter, self._writer).stop_waiting()
+        self._database.pool.cut()

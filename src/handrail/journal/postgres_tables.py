@@ -114,7 +114,57 @@ CREATE FUNCTION instr(data BYTEA, wanted BYTEA) RETURNS INTEGER LANGUAGE sql IMM
 """What is noted of the entries, as in a file (`batches.py`, `stored_tree.py`)."""
 _BY_RUN = "CREATE INDEX entry_run ON entry (run, seq)"
 """For whoever looks at a run. What is signed is found by the notes, which nobody can change without the key."""
-SCHEMA = StoreSchema("journal", (Migration("0.2.0", f"{_TABLES};{_LEASES}"), Migration("0.2.0", f"{_NOTES};{_BY_RUN}")))
+_OWNED = """
+DROP FUNCTION append_entries(
+    BOOLEAN, BIGINT, TEXT[], BIGINT[], BIGINT[], TEXT[], BIGINT[], TEXT[], TEXT[], BIGINT[], BYTEA[], BYTEA[], BYTEA[],
+    BYTEA[], BIGINT[], BYTEA[], BYTEA[], BIGINT[]
+);
+CREATE FUNCTION append_entries(
+    by TEXT, durable BOOLEAN, expected BIGINT, leased TEXT[], fences BIGINT[], seqs BIGINT[], runs TEXT[], ns BIGINT[],
+    calls TEXT[], types TEXT[], ats BIGINT[], leaves BYTEA[], hashes BYTEA[], salts BYTEA[], datas BYTEA[],
+    exacts BIGINT[], exact_datas BYTEA[], effects BYTEA[], effect_seqs BIGINT[]
+) RETURNS TEXT LANGUAGE plpgsql AS $$
+DECLARE
+    gone TEXT;
+BEGIN
+    IF NOT durable THEN
+        PERFORM set_config('synchronous_commit', 'off', true);
+    END IF;
+    PERFORM pg_advisory_xact_lock(7276548022);
+    IF expected <> (SELECT coalesce(max(seq) + 1, 0) FROM entry) THEN
+        RETURN 'behind';
+    END IF;
+    -- A crash of the server may take a lease back, and its number is given out again: so to whom counts too.
+    SELECT held.run INTO gone FROM unnest(leased, fences) AS held (run, fence)
+        LEFT JOIN lease ON lease.run = held.run AND lease.fence = held.fence AND lease.owner = by
+        WHERE lease.run IS NULL LIMIT 1;
+    IF FOUND THEN
+        RETURN 'lost ' || gone;
+    END IF;
+    INSERT INTO entry SELECT * FROM unnest(seqs, runs, ns, calls, types, ats, leaves, hashes, salts, datas);
+    IF cardinality(exacts) > 0 THEN
+        INSERT INTO exact SELECT * FROM unnest(exacts, exact_datas);
+    END IF;
+    IF cardinality(effects) > 0 THEN
+        INSERT INTO effect SELECT * FROM unnest(effects, effect_seqs);
+    END IF;
+    IF 'confirmation.answered' = ANY (types) THEN
+        PERFORM pg_notify('handrail', E'answers\\n');
+    END IF;
+    RETURN '';
+END
+$$
+"""
+_BY_NAME = "CREATE INDEX span_name ON span (run text_pattern_ops)"
+"""For whoever names a run by the beginning of its id."""
+SCHEMA = StoreSchema(
+    "journal",
+    (
+        Migration("0.2.0", f"{_TABLES};{_LEASES}"),
+        Migration("0.2.0", f"{_NOTES};{_BY_RUN}"),
+        Migration("0.2.0", f"{_OWNED};{_BY_NAME}"),
+    ),
+)
 _NAMED = re.compile(r"(?<![:\w]):([a-z_]+)")
 _PREFIX = "$text:"
 _Values = Sequence[Any] | Mapping[str, Any]

@@ -8,12 +8,15 @@ others in and tries again; after a few times it keeps the lock while it does so.
 
 from __future__ import annotations
 
+import logging
 import sqlite3
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
 
 from handrail.core.backoff import longest_wait
 from handrail.core.errors import JournalError, StateError
@@ -34,17 +37,25 @@ from handrail.journal.postgres_tables import (
     written_text,
 )
 from handrail.journal.writer import JournalRows, JournalWriter
-from handrail.state.connections import connect
+from handrail.state.connections import connect, cut
 from handrail.state.schema import migrate
 from handrail.state.url import StateUrl
+
+logger = logging.getLogger(__name__)
 
 _OPTIMISTIC = 3
 """The number of commits that are tried without the lock while the entries of others are taken in."""
 _APPEND = (
-    "SELECT append_entries(%b, %b, %b::text[], %b::bigint[], %b::bigint[], %b::text[], %b::bigint[], %b::text[],"
+    "SELECT append_entries(%b, %b, %b, %b::text[], %b::bigint[], %b::bigint[], %b::text[], %b::bigint[], %b::text[],"
     " %b::text[], %b::bigint[], %b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[], %b::bigint[], %b::bytea[],"
     " %b::bytea[], %b::bigint[])"
 )
+
+
+_PROBE = """
+INSERT INTO meta VALUES ('probe', gen_random_uuid()::text) ON CONFLICT (key) DO UPDATE SET value = excluded.value
+"""
+_T = TypeVar("_T")
 
 
 class _RunLost(Exception):
@@ -63,6 +74,7 @@ class PostgresWriter(JournalWriter):
         self._tables = tables
         self._leases = leases
         self._patience = patience
+        self._closed = threading.Event()
         self._begun: tuple[int, bytes] | None = None
         """Where the first entry of a commit under way may stand already, and its hash."""
 
@@ -121,7 +133,7 @@ class PostgresWriter(JournalWriter):
                 continue
             except StateLost:
                 tries += 1
-                if time.monotonic() >= end:
+                if time.monotonic() >= end or self._closed.is_set():
                     raise
                 time.sleep(longest_wait(tries, 0.02, 0.5))
                 continue
@@ -130,9 +142,8 @@ class PostgresWriter(JournalWriter):
 
     def _fenced(self, drafts: Sequence[EntryDraft]) -> Sequence[EntryDraft]:
         """The entries that may still be written here. An answer of a person may come from anywhere."""
-        lost = self._leases.lost()
-        self.refused = frozenset(each.run for each in drafts if not each.request) & lost
-        return [each for each in drafts if each.request or each.run not in lost] if self.refused else drafts
+        self.refused = frozenset(self._leases.lost({each.run for each in drafts if not each.request}))
+        return [each for each in drafts if each.request or each.run not in self.refused] if self.refused else drafts
 
     def _append(self, drafts: Sequence[EntryDraft], durable: bool) -> JournalRows:
         rows = self._rows(drafts)
@@ -157,7 +168,7 @@ class PostgresWriter(JournalWriter):
         exact = [list(column) for column in zip(*rows.exact, strict=True)] or [[], []]
         effects = [list(column) for column in zip(*rows.effects, strict=True)] or [[], []]
         leased = [written_text(run) for run in fences]
-        values = (durable, self.size, leased, list(fences.values()), *columns, *exact, *effects)
+        values = (self._leases.owner, durable, self.size, leased, list(fences.values()), *columns, *exact, *effects)
         self._begun = rows.entries[0][0], rows.entries[0][7]
         with self._tables.explained(committing=True):
             found = self._tables.connection.execute(_APPEND, values).fetchone()
@@ -172,13 +183,19 @@ class PostgresWriter(JournalWriter):
 
     def _note_behind(self) -> None:
         connection = self._tables.connection
-        with self._tables.explained(), connection.transaction():
-            connection.execute("SET LOCAL synchronous_commit = off")
-            free = connection.execute("SELECT pg_try_advisory_xact_lock(%s)", (NOTES_LOCK,)).fetchone()
-            if free is not None and free[0]:
-                super()._note()
-            else:
-                self.behind = False  # another replica is at it
+        try:
+            with self._tables.explained(), connection.transaction():
+                connection.execute("SET LOCAL synchronous_commit = off")
+                free = connection.execute("SELECT pg_try_advisory_xact_lock(%s)", (NOTES_LOCK,)).fetchone()
+                if free is not None and free[0]:
+                    super()._note()
+                else:
+                    self.behind = False  # another replica is at it
+        except StateLost as error:
+            logger.info("entries are noted later: %s", error)
+
+    def _is_passing(self, error: JournalError) -> bool:
+        return isinstance(error, StateLost)
 
     def _watch_files(self) -> None:
         return None
@@ -204,26 +221,34 @@ class PostgresWriter(JournalWriter):
         self._take_up()
 
     def checkpoint(self) -> str | None:
-        self._mend()
+        self._again(lambda: self._tables.execute("SELECT 1"))
         note = super().checkpoint()
         self._note_behind()
         return note
 
     def _take_in_others(self) -> None:
-        self._mend()
-        super()._take_in_others()
+        self._again(super()._take_in_others)
+
+    def version_of(self, run: str) -> tuple[int, int]:
+        return self._again(partial(super().version_of, run))
 
     def is_new(self, run: str) -> bool:
-        self._mend()
-        return super().is_new(run)
+        return self._again(partial(super().is_new, run))
 
     def answer(self, run: str, request: str) -> ConfirmationAnswered | None:
-        self._mend()
-        return super().answer(run, request)
+        return self._again(partial(super().answer, run, request))
 
     def last_effect(self, identity: bytes) -> tuple[int, bytes] | None:
+        return self._again(partial(super().last_effect, identity))
+
+    def _again(self, look: Callable[[], _T]) -> _T:
+        """What is found, over a new connection if the one that was idle has been lost."""
         self._mend()
-        return super().last_effect(identity)
+        try:
+            return look()
+        except StateLost:
+            self._mend()
+            return look()
 
     def _mend(self) -> None:
         """Connect again, if the connection was found lost."""
@@ -235,22 +260,23 @@ class PostgresWriter(JournalWriter):
 
     def probe(self) -> None:
         """Write something that says nothing, to know that entries could be written."""
-        self._mend()
-        self._tables.execute(
-            "INSERT INTO meta VALUES ('probe', gen_random_uuid()::text)"
-            " ON CONFLICT (key) DO UPDATE SET value = excluded.value"
-        )
+        self._again(lambda: self._tables.execute(_PROBE))
 
     def move_pages(self) -> None:
         """PostgreSQL does that by itself."""
         self.pages = 0
+
+    def stop_waiting(self) -> None:
+        """Wait no more for a server that is lost, or does not answer: the process ends."""
+        self._closed.set()
+        cut(self._tables.connection)
 
     def close(self) -> None:
         self._tables.close()
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """Opens a transaction that holds the lock of the log."""
+        """With the lock of the log."""
         connection = self._tables.connection
         with self._tables.explained(committing=True), connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (APPEND_LOCK,))

@@ -245,9 +245,10 @@ class JournalReader:
         """The runs whose names begin so, in no order."""
         name = column(beginning)
         noted = "SELECT run FROM span WHERE substr(run, 1, :length) = :name"
-        # PostgreSQL may order texts otherwise than by their bytes.
-        if (after := _after(name)) and isinstance(self._connection, sqlite3.Connection):
-            noted += " AND run >= :name AND run < :after"
+        if after := _after(name):
+            # PostgreSQL may order texts otherwise than by their bytes; by these signs it does not.
+            least, less = (">=", "<") if isinstance(self._connection, sqlite3.Connection) else ("~>=~", "~<~")
+            noted += f" AND run {least} :name AND run {less} :after"
         late = (
             "SELECT DISTINCT run FROM entry WHERE seq >= (SELECT coalesce(max(size), 0) FROM checkpoint)"
             " AND substr(run, 1, :length) = :name"

@@ -478,8 +478,14 @@ class JournalWriter:
         try:
             self.behind = note_batches(self._connection, self.size, self.signer.sealing)
         except JournalError as error:
+            if self._is_passing(error):
+                raise
             self._can_note = self.behind = False
             logger.warning("the journal %s: some searches will take long: %s", self.path, error)
+
+    def _is_passing(self, error: JournalError) -> bool:
+        """Whether the same will work later."""
+        return False
 
     def _is_behind(self) -> bool:
         return self.size - end_of_batches(self._connection) >= BATCH

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import time
 from typing import Any
 
@@ -12,14 +13,14 @@ import msgspec
 from handrail.core.backoff import longest_wait
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.context import Context
-from handrail.core.errors import BusError, JournalError, LeaseHeld, OutcomeUnrecorded, UsageError
+from handrail.core.errors import BusError, JournalError, LeaseHeld, LeaseLost, OutcomeUnrecorded, UsageError
 from handrail.core.events import CallProgress, Emit, ProgressListener, ignore_event
 from handrail.core.ids import NewId
 from handrail.core.ports import Approver, Clock, Journal, Tracer
 from handrail.execute.executor import Executor
 from handrail.execute.isolation.handler_target import check_isolation
 from handrail.execute.policy import Policy
-from handrail.node.bus.answered_calls import AnsweredCalls, Key, NothingBegun
+from handrail.node.bus.answered_calls import AnsweredCalls, Key, KnownLater, NothingBegun
 from handrail.node.bus.call_runs import BusRuns
 from handrail.node.bus.capability_providers import CapabilityProvider, CapabilityRegistry
 from handrail.node.bus.compact_journal import CompactJournal
@@ -39,6 +40,8 @@ from handrail.node.capability_tools import (
 )
 from handrail.tools.registry import RegisteredTools
 from handrail.tools.tool import Tool
+
+logger = logging.getLogger(__name__)
 
 _LETS_GO = 1.0
 """Seconds for which a run may be in use by another process that is about to let go of it."""
@@ -175,7 +178,7 @@ class LocalCapabilities:
             response = response_of(provider, asked, result)
             asked.bytes_out = len(encode_or_empty(response.output))
             return response
-        except LeaseHeld as error:
+        except (LeaseHeld, LeaseLost) as error:
             raise _held(provider) from error
         except JournalError as error:
             raise _unrecorded(provider, error) from error
@@ -258,9 +261,12 @@ def _held(provider: CapabilityProvider) -> BusError:
 
 def _unrecorded(provider: CapabilityProvider, error: JournalError) -> BusError:
     if not isinstance(error, OutcomeUnrecorded):
-        return NothingBegun("internal_error", "the record of this node cannot be kept, so the call was not run")
+        logger.warning("a call of %s was not run: %s", provider.descriptor.full_name, error)
+        why = "the record of this node cannot be kept, so the call was not run"
+        return NothingBegun("internal_error", why, retry_after_ms=1_000, begun=False)
+    logger.warning("a call of %s is not recorded: %s", provider.descriptor.full_name, error)
     how = "may have run" if error.outcome is None else f"ran and ended with {error.outcome!r}"
-    return BusError(
+    return KnownLater(
         "internal_error",
         f"the call {how}, but the record of this node cannot be kept; do not repeat it",
         outcome="failed" if provider.descriptor.retriable else "in_doubt",

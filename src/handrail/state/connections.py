@@ -5,6 +5,8 @@ While the server cannot be reached, requests fail at once: it is tried again onl
 
 from __future__ import annotations
 
+import os
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -30,6 +32,11 @@ _LOCK_MS = 10_000
 _IDLE_MS = 5_000
 """How long a transaction waits for its client. One that was stopped, with SIGSTOP or by a cut cable, must not keep
 locks that other replicas wait for."""
+_DURABLE = """
+SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'
+"""
+"""What is acknowledged is on the disk of the server, whatever the server, the database or the user is set to. What the
+operator chose to have on the disks of standbys too stays."""
 _QUIET = 0.5
 """Seconds after a connection could not be made in which none is tried."""
 
@@ -93,7 +100,24 @@ def connect(url: StateUrl, **settings: str) -> psycopg.Connection:
         version = connection.info.server_version // 10_000
         connection.close()
         raise StateError(f"the state at {url} is on PostgreSQL {version}, and handrail needs 15 or later")
+    if (encoding := connection.info.parameter_status("server_encoding")) != "UTF8":
+        connection.close()
+        raise StateError(
+            f"the database at {url} has the encoding {encoding}, which cannot hold every text; make it anew with:"
+            " CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0"
+        )
+    try:
+        connection.execute(_DURABLE)
+    except module.Error as error:
+        connection.close()
+        raise explain(url, error, connection, committing=False) from error
     return connection
+
+
+def cut(connection: psycopg.Connection) -> None:
+    """End whatever waits for its server, in whichever thread. Who uses the connection finds it lost."""
+    with suppress(OSError, load_psycopg().Error), socket.socket(fileno=os.dup(connection.fileno())) as end:
+        end.shutdown(socket.SHUT_RDWR)
 
 
 def explain(url: StateUrl, error: psycopg.Error, connection: psycopg.Connection, *, committing: bool) -> StateError:
@@ -140,6 +164,7 @@ class ConnectionPool:
         self._patience = patience
         self._free = threading.Semaphore(most)
         self._idle: list[psycopg.Connection] = []
+        self._used: set[psycopg.Connection] = set()
         self._lock = threading.Lock()
         self._closed = False
         self._gone: tuple[float, StateUnavailable] | None = None
@@ -158,9 +183,11 @@ class ConnectionPool:
             )
         try:
             connection = self._take()
+            self._used.add(connection)
             try:
                 yield connection
             finally:
+                self._used.discard(connection)
                 self._give_back(connection)
         finally:
             self._free.release()
@@ -189,6 +216,12 @@ class ConnectionPool:
         with self._lock:
             self._closed = True
         self.forget_idle()
+
+    def cut(self) -> None:
+        """Close it, and end what waits for the server: the process ends, and the server does not answer."""
+        self.close()
+        for connection in list(self._used):
+            cut(connection)
 
     def _take(self) -> psycopg.Connection:
         if self._closed:

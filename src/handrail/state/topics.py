@@ -7,8 +7,6 @@ committed transactions, and only while it is connected: after a gap everybody is
 from __future__ import annotations
 
 import logging
-import os
-import socket
 import threading
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -16,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from handrail.core.backoff import longest_wait
 from handrail.core.errors import HandrailError, StateError
-from handrail.state.connections import connect, load_psycopg
+from handrail.state.connections import connect, cut, load_psycopg
 from handrail.state.url import StateUrl
 
 if TYPE_CHECKING:
@@ -126,11 +124,7 @@ class Topics:
     def _wake(self) -> None:
         """End the wait of the thread: the socket it waits on is shut down. It closes the connection itself."""
         if self._connection is not None:
-            with (
-                suppress(OSError, load_psycopg().Error),
-                socket.socket(fileno=os.dup(self._connection.fileno())) as end,
-            ):
-                end.shutdown(socket.SHUT_RDWR)
+            cut(self._connection)
 
 
 def _tell(heard: Heard, text: str | None) -> None:

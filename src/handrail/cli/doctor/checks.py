@@ -6,6 +6,7 @@ import os
 import platform
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
@@ -31,6 +32,7 @@ from handrail.core.installation import install_command
 from handrail.models.api_keys import WITHOUT, key_variables
 from handrail.models.services import SERVICES
 from handrail.sandbox.port import create_sandbox
+from handrail.state.url import StateUrl
 
 State = Literal["ok", "warn", "fail"]
 _STATES: Mapping[str, State] = {"ok": "ok", "warn": "warn", "wrong": "fail"}
@@ -179,6 +181,22 @@ def check_local(environ: Mapping[str, str] = os.environ) -> Iterator[DoctorCheck
         yield DoctorCheck("warn", "local weights", "not on this machine", f"run: {weights.COMMAND}")
     else:
         yield DoctorCheck("ok", "local weights", str(found))
+
+
+def check_state(url: StateUrl) -> Iterator[DoctorCheck]:
+    from handrail.journal.postgres_tables import SCHEMA
+    from handrail.state.connections import connect
+    from handrail.state.schema import check_version
+
+    try:
+        with closing(connect(url)) as connection:
+            version = check_version(connection, url, SCHEMA)
+            server = connection.info.server_version // 10_000
+    except HandrailError as error:
+        yield DoctorCheck("fail", "state", one_line(error), "mend url under [state], or HANDRAIL_STATE")
+    else:
+        used = "" if version else "; no node has used it yet"
+        yield DoctorCheck("ok", "state", f"{url} on PostgreSQL {server}{used}")
 
 
 def check_journal(path: Path) -> Iterator[DoctorCheck]:

@@ -55,5 +55,8 @@ def _all(view: CommandView, named: Path | None) -> Iterator[DoctorCheck]:
     except HandrailError as error:
         yield DoctorCheck("fail", "journal", one_line(error))
         return
-    yield from checks.check_journal(journal)
+    if config.state.url is None:
+        yield from checks.check_journal(journal)
+    else:
+        yield from checks.check_state(config.state.url)
     yield from check_network(config, journal)

@@ -34,8 +34,9 @@ def check_network(config: Config, journal: Path, environ: Mapping[str, str] = os
     )
     if find_spec("joserfc") is None:
         return  # the extras have said so
-    yield from _identity(config, journal)
-    yield from _tokens(journal)
+    if config.state.url is None:  # otherwise they are there
+        yield from _identity(config, journal)
+        yield from _tokens(journal)
     for name, peer in node.peers.items():
         yield _key(f"peer {name}", peer.url, peer.token, environ)
     if node.nats and not is_approved(config):

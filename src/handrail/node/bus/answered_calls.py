@@ -33,6 +33,11 @@ class NothingBegun(BusError):
     """This process began nothing: a call that is refused with it may come again, by the same id."""
 
 
+class KnownLater(BusError):
+    """This process made the call and could not record what came of it. Whoever asks again by the same id is told what
+    the record says by then, which another replica may have written; until there is something, this stays the answer."""
+
+
 class _KnownCall:
     __slots__ = ("answer", "same", "tries")
 
@@ -83,6 +88,8 @@ class AnsweredCalls:
             match known.answer:
                 case bytes() as response:
                     return msgspec.json.decode(response, type=CapabilityResponse)
+                case KnownLater():
+                    pass
                 case BusError() as error:
                     raise BusError.from_dict(error.to_dict())
             try:
@@ -103,8 +110,10 @@ class AnsweredCalls:
             response = await settle(id if not known.tries else f"{id}~{known.tries}")
             known.answer = _stored_form(response)
             return response
-        except NothingBegun:
-            raise
+        except NothingBegun as error:
+            if not isinstance(known.answer, KnownLater) or error.outcome == known.answer.outcome:
+                raise
+            raise KnownLater.from_dict(known.answer.to_dict()) from None
         except BusError as error:
             if again and error.code in _LATER:
                 known.tries += 1

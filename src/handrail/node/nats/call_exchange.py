@@ -191,7 +191,7 @@ class CallExchange:
         """Ask another. Only for what was surely not begun, or may be made again."""
         self._finding.avoid(worker, why)
         self._at.state, self._at.taken = "idle", None
-        if self._finding.pinned is not None:
+        if self._finding.pinned is not None and not await self._finding.inherit(worker):
             raise self._at.partition("the worker that began this call cannot say what happened to it")
         if self._cancelled_at is not None:
             raise self._at.cancelled()
@@ -312,9 +312,23 @@ class CallExchange:
 
     async def _unknown(self) -> None:
         if not self._at.again:
+            if await self._inherited():
+                return
             raise self._at.partition("the worker knows nothing of the call any more")
         self._at.lost()
         await self._elsewhere(None)
+
+    async def _inherited(self) -> bool:
+        """Ask another worker that has the record of the one that is lost; False if there is none, or if something of
+        the answer was given out already."""
+        if self.worker is None or self._at.seq or self._cancelled_at is not None:
+            return False
+        self._finding.pin(self.worker)
+        if not await self._finding.inherit(self.worker):
+            return False
+        self._at.lost()
+        self._at.state, self._at.taken, self._lost_since = "idle", None, None
+        return True
 
     async def _reconnected(self) -> None:
         """What was on its way is perhaps lost."""
@@ -362,6 +376,8 @@ class CallExchange:
             await self._elsewhere(self.worker)
             return
         if now >= self._lost_since + self._link.pace.grace:
+            if await self._inherited():
+                return
             raise self._at.partition("the worker was lost, and nobody knows what happened to the call")
         await self._ask_after()
 

@@ -18,6 +18,7 @@ from handrail.core.errors import BusError, Outcome
 from handrail.core.ids import traceparent
 from handrail.core.redact import Secret
 from handrail.core.timeouts import time_limit
+from handrail.node.bus.answered_calls import KnownLater, NothingBegun
 from handrail.node.bus.descriptor import CapabilityDescriptor
 from handrail.node.bus.interfaces import Bus, CallStream
 from handrail.node.bus.request import Caller, CallTerms
@@ -117,6 +118,9 @@ class NatsCallServer:
             self._bell = self._loop.call_later(_AT_ONCE, self._ring)
         try:
             return await self._run(call, request)
+        except (NothingBegun, KnownLater) as error:
+            self.table.unname(call)  # whoever asks by its id again is told what the record says by then
+            return NatsFailure(seq=0, error=error.to_dict())
         except BusError as error:
             return NatsFailure(seq=0, error=error.to_dict())
         except asyncio.CancelledError:

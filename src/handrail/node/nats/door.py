@@ -63,8 +63,13 @@ class NatsDoor(ClosedOnExit):
         authenticator: CallAuthenticator | None = None,
         most: int = 1_000,
         refresh: float = 1.0,
+        record: str = "",
     ) -> None:
-        """`most` calls are taken at once; what the bus offers is looked at every `refresh` seconds."""
+        """`most` calls are taken at once; what the bus offers is looked at every `refresh` seconds.
+
+        `record` names the record of the bus if other workers have the same one: each of them can then say what became
+        of a call that another one began.
+        """
         self.worker: str = secrets.token_hex(11)
         """Of this process, now: a worker that is started again is another one, and knows nothing."""
         self._bus = bus
@@ -74,6 +79,7 @@ class NatsDoor(ClosedOnExit):
         self._authenticator = authenticator or Authenticator(community=community)
         self._most = most
         self._refresh = refresh
+        self._record = record
         self._counts: defaultdict[str, CapabilityCounts] = defaultdict(CapabilityCounts)
         self._offers: dict[tuple[str, Version], CapabilityOffer] = {}
         self._served: dict[str, SubjectListener] = {}
@@ -106,6 +112,7 @@ class NatsDoor(ClosedOnExit):
             self._subjects,
             worker=self.worker,
             node_id=self._bus.node_id,
+            record=self._record,
             counts=lambda name: self._counts[name],
             refresh=self.refresh,
         )

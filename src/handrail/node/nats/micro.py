@@ -39,6 +39,8 @@ class MicroResponder:
     _: KW_ONLY
     worker: str
     node_id: str
+    record: str
+    """Names the record that its bus shares with other workers."""
     counts: Callable[[str], CapabilityCounts]
     refresh: Callable[[], Awaitable[None]]
     """Brings what is told up to date."""
@@ -77,6 +79,7 @@ class MicroResponder:
                 "node_id": self.node_id,
                 "revision": str(self._revision),
                 "direct": self.subjects.worker(self.worker),
+                **({"record": self.record} if self.record else {}),
                 **({"gone": "1"} if gone else {}),
             },
             endpoints=[self._endpoint(each) for each in self._offers],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
+from typing import NamedTuple
 
 from handrail.core.bounded_memory import BoundedMemory
 from handrail.core.errors import BusError
@@ -13,8 +14,17 @@ from handrail.node.bus.versions import Version, satisfies, version_text
 from handrail.node.nats.messages import NatsAccepted, NatsSubjects
 from handrail.node.nats.worker_directory import KnownWorker, WorkerDirectory
 
-BegunCalls = BoundedMemory[str, str]
-"""Which worker was told to begin what may not run twice, by call: asked for once more, only that one can answer."""
+
+class BegunCall(NamedTuple):
+    """Who was told to begin a call that may not run twice."""
+
+    worker: str
+    record: str
+    """The record that it shares with other workers; empty if it does with none, or that is not known."""
+
+
+BegunCalls = BoundedMemory[str, BegunCall]
+"""By call: asked for once more, only that worker can answer, or another one with the same record."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -27,8 +37,8 @@ class WorkerChoice:
     wanted: Version
     _: KW_ONLY
     begun: BegunCalls
-    pinned: str | None
-    """The worker that may have done it already, which alone can be asked."""
+    pinned: BegunCall | None
+    """The worker that may have done it already. Only it can be asked, or one that has its record."""
     chance: Callable[[], float]
     direct: str | None = None
     """The one that was asked by name last."""
@@ -54,8 +64,8 @@ class WorkerChoice:
             BusError: There is nobody left.
         """
         if self.pinned is not None:
-            self.direct = self.pinned
-            return self.subjects.worker(self.pinned)
+            self.direct = self.pinned.worker
+            return self.subjects.worker(self.direct)
         if not self._alone and self._anybody_will_do():
             self.direct = None
             return self.subjects.capability(self.name, self.wanted)
@@ -86,18 +96,41 @@ class WorkerChoice:
         if self.direct is not None:
             self.directory.forget(self.direct)
         if self.pinned is not None:
+            if self.pinned.record:
+                return
             raise BusError("partition", "the worker that began this call cannot be reached")
         workers = await self.directory.look(at_least=self.directory.now())
         if not self._left(workers):
             raise self._why_not(workers)
         self._alone = True
 
+    def pin(self, worker: str) -> None:
+        """From now on it is the one that may have done it."""
+        self.pinned = BegunCall(worker, self.directory.record_of(worker))
+
+    async def inherit(self, worker: str | None) -> bool:
+        """Turn to another worker with the record of the one that may have done it, which is gone or cannot say; False
+        if there is none. It finds the call there, and does not begin it a second time.
+
+        Raises:
+            BusError: Nobody can be asked who there is.
+        """
+        if self.pinned is None or not self.pinned.record:
+            return False
+        self._avoided.update({self.pinned.worker, worker or self.pinned.worker})
+        workers = await self.directory.look(at_least=self.directory.now())
+        heirs = [each for each in self._left(workers) if each.record == self.pinned.record]
+        if not heirs:
+            return False
+        self.pinned = BegunCall(random.Random(self.chance()).choice(heirs).worker, self.pinned.record)
+        return True
+
     def forgive(self) -> None:
         """Lets workers that were avoided be asked again."""
         self._avoided.clear()
 
     def begins(self, call_id: str, worker: str) -> None:
-        self.begun[call_id] = worker
+        self.begun[call_id] = BegunCall(worker, self.directory.record_of(worker))
 
     def not_begun(self, call_id: str) -> None:
         """This attempt surely was not; of an earlier call by this id, that says nothing."""

@@ -53,6 +53,8 @@ class KnownWorker(Struct, frozen=True, kw_only=True):
     node_id: str
     revision: str
     seen: float
+    record: str
+    """Names the record that it shares with other workers; empty if it does with none."""
     offers: dict[str, tuple[Version, ...]]
     """The offers by name."""
     facts: dict[tuple[str, Version], dict[str, str]]
@@ -83,6 +85,10 @@ class WorkerDirectory:
 
     def forget(self, worker: str) -> None:
         self._known.pop(worker, None)
+
+    def record_of(self, worker: str) -> str:
+        known = self._known.get(worker)
+        return "" if known is None else known.record
 
     def learn(self, name: str, wanted: Version, at_once: bool) -> None:
         """A worker said how it treats such calls. Others may be of another release: one that begins at once counts."""
@@ -178,6 +184,7 @@ def _known(info: MicroInfo, now: float) -> KnownWorker:
         node_id=info.metadata.get("node_id", ""),
         revision=info.metadata.get("revision", ""),
         seen=now,
+        record=info.metadata.get("record", ""),
         offers=offers,
         facts=facts,
     )
