@@ -9,9 +9,9 @@ an earlier one:
     is in doubt                              in doubt, until a person settles it
     still runs                               runs                                waits for that result, or in doubt
     timed out or was cancelled while it ran  runs                                in doubt, within the window
-    has its result                           runs, unless the run of the         that result, if it is from before the
-                                             earlier call was cut off: then      conversation and within the window;
-                                             that result, within the window      else it runs
+    has its result, also one that cannot be  runs, unless the run of the         that result, if it was begun before the
+    used                                     earlier call was cut off: then      conversation, or was told to be in
+                                             that result, within the window      doubt, and within the window; else runs
     was allowed and has not run              asks anew                           runs on that word, once
     waits for a person's word                asks anew                           waits for the same word
     was denied after it was answered as      asks anew                           is denied, once: nobody was told of
@@ -36,7 +36,7 @@ from msgspec.structs import replace
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.canonical import canonical_json
 from handrail.core.context import Context
-from handrail.core.errors import InDoubt, InvalidArguments, LeaseHeld
+from handrail.core.errors import INVALID_OUTPUT, InDoubt, InvalidArguments, LeaseHeld, Outcome, ToolError
 from handrail.core.events import (
     CallAmended,
     CallIntended,
@@ -133,8 +133,9 @@ def effect_identity(context: Context, tool: Tool, arguments: dict[str, Any]) -> 
 
 
 def _telling(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments that say which effect it is."""
-    return arguments if tool.effect_key is None else {name: arguments.get(name) for name in tool.effect_key}
+    """The arguments that say which effect it is: all of them, if it has none of those that the tool names."""
+    found = {name: arguments.get(name) for name in tool.effect_key or ()}
+    return arguments if all(value is None for value in found.values()) else found
 
 
 class EarlierEffects:
@@ -160,6 +161,7 @@ class EarlierEffects:
         for found in (mark, await journal.last_effect(attempt.effect + _QUESTION)):
             if found is not None and (found.run, found.call_id) != (attempt.recorder.run, attempt.call.id):
                 earlier = await self._read(found)
+                _check_key(earlier, attempt, tool)
                 if (result := await self._answer_by(earlier, attempt, tool)) is not None:
                     return result
         return None
@@ -226,15 +228,16 @@ class EarlierEffects:
         if isinstance(settled, CallAmended):
             may_be_same = True  # a person found it out, and whoever asked for it was only told that nobody knew
         elif caller is not None:
-            may_be_same = settled.at < caller.since or bool(caller.key)
+            may_be_same = earlier.is_before(caller.since) or bool(caller.key)
         else:
             may_be_same = not (earlier.finished or is_same_run or await self._runs.is_live(earlier.run))
-        if not may_be_same or settled.outcome != "ok":
+        may_be_same = may_be_same or (not is_same_run and _was_told(attempt, tool, "in_doubt"))
+        if not may_be_same or not _took_effect(settled):
             return None
         if settled.result is None:
             attempt.why_again = WHY_ERASED
             return None
-        if not (caller and caller.key) and _was_given(attempt, tool):
+        if not (caller and caller.key) and _was_told(attempt, tool, "ok"):
             attempt.why_again = WHY_AGAIN
             return None
         at = datetime.fromtimestamp(settled.at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
@@ -255,10 +258,39 @@ def _has_arguments(earlier: EarlierCall, attempt: CallAttempt, tool: Tool) -> bo
     return asked is None or canonical_json(redact(asked)) == canonical_json(wanted)
 
 
-def _was_given(attempt: CallAttempt, tool: Tool) -> bool:
-    """Whether this run got an earlier result in place of this effect before, as far as its record tells."""
+def _took_effect(settled: CallSettled | CallAmended) -> bool:
+    """Whether a call did what it was asked, also if its result could not be used."""
+    result = settled.result
+    is_unusable = result is not None and result.error is not None and result.error.code == INVALID_OUTPUT
+    return settled.outcome == "ok" or is_unusable
+
+
+def _check_key(earlier: EarlierCall, attempt: CallAttempt, tool: Tool) -> None:
+    """Hold a call to what its client's key meant before.
+
+    Raises:
+        ToolError: The key was for other arguments. Those that were erased, or that a person changed, cannot be
+            compared.
+    """
+    caller, began = attempt.context.repeating, earlier.intended or earlier.asked
+    if caller is None or not caller.key or began is None or not isinstance(began.arguments, dict):
+        return
+    if earlier.answer is not None and earlier.answer.edited:
+        return
+    recorded = canonical_json(redact(began.arguments))
+    if recorded not in (canonical_json(redact(each(attempt.arguments))) for each in (tool.exact, tool.masked)):
+        raise ToolError(
+            "duplicate_id",
+            f"the idempotency key of this call was used before for {tool.name!r} with other arguments"
+            f" ({earlier.where}); it did nothing: another effect needs another key",
+        )
+
+
+def _was_told(attempt: CallAttempt, tool: Tool, outcome: Outcome) -> bool:
+    """Whether a call of this run was answered so in place of this effect before, as far as its record tells: by an
+    earlier result, or that nobody knows."""
     wanted = _recorded_identity(tool, attempt.arguments)
-    for written in attempt.recorder.ledger.answered_unrun.get(tool.scoped_name, ()):
+    for written in attempt.recorder.ledger.answered_unrun.get((tool.scoped_name, outcome), ()):
         try:
             arguments, _ = read_arguments(ToolCall("", tool.name, written), tool, lenient=True)
         except InvalidArguments:  # it was erased, or a mask stands where something else must
