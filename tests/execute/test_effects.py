@@ -617,3 +617,21 @@ async def test_a_person_settles_an_effect_in_doubt_while_the_program_goes_on(
         again = await program("run_1", "call_2", may_repeat=may_repeat)
     assert again.text == ("it was paid" if paid else "paid 5 to ada (1)")
     assert bank.paid == [("ada", 5)]
+
+
+async def test_what_was_cut_off_and_did_not_happen_gives_way_to_a_call_with_other_arguments_and_its_business_key(
+    path: Path,
+) -> None:
+    bank = Bank()
+
+    async def look(invocation: Any) -> None:
+        return None
+
+    await killed_while_paying(path, bank, reconcile=look, effect_key=("to",))
+    bank.paid.clear()  # the bank lost it
+    async with process(path, bank, reconcile=look, effect_key=("to",)) as later:
+        corrected = await later("run_2", may_repeat=True, arguments={"amount": 50})
+        bank.clock.advance(1)
+        again = await later("run_3", may_repeat=True, arguments={"amount": 50})
+    assert (corrected.text, again.text) == ("paid 50 to ada (1)", "paid 50 to ada (1)")
+    assert bank.paid == [("ada", 50)]

@@ -28,7 +28,7 @@ Who got an earlier result instead of an effect is asked, at the next equal call 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -47,7 +47,7 @@ from handrail.core.events import (
     RunFinished,
     RunResumed,
 )
-from handrail.core.ports import EffectMark, Invoker
+from handrail.core.ports import EffectMark
 from handrail.core.redact import redact
 from handrail.execute.arguments import read_arguments
 from handrail.execute.attempt import CallAttempt
@@ -138,13 +138,19 @@ def _telling(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
     return arguments if all(value is None for value in found.values()) else found
 
 
+class Settle(Protocol):
+    async def __call__(self, call: ToolCall, context: Context, *, only_find_out: bool) -> ToolResult:
+        """Settle a call that was begun; with `only_find_out` it does not run again."""
+        ...
+
+
 class EarlierEffects:
     """Looks for the effect of a call among those that were begun before, and answers the call by it."""
 
-    def __init__(self, runs: RunRecords, policy: Policy, invoker: Invoker) -> None:
+    def __init__(self, runs: RunRecords, policy: Policy, invoke: Settle) -> None:
         self._runs = runs
         self._policy = policy
-        self._invoker = invoker
+        self._invoke = invoke
 
     async def answer(self, attempt: CallAttempt, tool: Tool) -> ToolResult | None:
         """The answer to a call whose effect was begun by an earlier one; None if it may run.
@@ -187,17 +193,18 @@ class EarlierEffects:
         repeating = attempt.context.repeating
         if repeating is None and not earlier.cut_off and self._runs.is_under_way(earlier.run):
             return None  # it is under way in another session of this process
-        arguments = attempt.arguments
-        if tool.effect_key is not None:  # the others may be different ones
+        arguments, others = attempt.arguments, False
+        if tool.effect_key is not None:
             began = earlier.intended or earlier.asked
             if began is None or not isinstance(began.arguments, dict):
                 raise InDoubt(_in_doubt(tool, earlier))
+            others = not _is_recorded(attempt.arguments, began.arguments, tool)
             arguments = began.arguments
         call = ToolCall(earlier.id, attempt.call.name, arguments)
         context = replace(attempt.context, run=earlier.run)
         try:
             with self._runs.taking_up(earlier.run):
-                result = await self._invoker.invoke(call, context)
+                result = await self._invoke(call, context, only_find_out=others)
         except LeaseHeld as error:
             now = await self._read(EffectMark(0, earlier.run, earlier.id))  # its holder may have settled it meanwhile
             if now.settled is not None and now.intended is not None:
@@ -207,6 +214,8 @@ class EarlierEffects:
             raise InDoubt(f"{_in_doubt(tool, earlier)}; it is being worked on by {error.holder}") from error
         if result.outcome == "in_doubt":
             raise InDoubt(f"{_in_doubt(tool, earlier)} ({result.text})")
+        if others and result.outcome == "failed":
+            return None  # it never took effect, and nobody asks any more for what it would do
         if earlier.waits:
             return _received(result, attempt, f"this is the result of the equal call that waited ({earlier.where})")
         if result.outcome in _DOUBTFUL and repeating is not None:
@@ -277,13 +286,18 @@ def _check_key(earlier: EarlierCall, attempt: CallAttempt, tool: Tool) -> None:
         return
     if earlier.answer is not None and earlier.answer.edited:
         return
-    recorded = canonical_json(redact(began.arguments))
-    if recorded not in (canonical_json(redact(each(attempt.arguments))) for each in (tool.exact, tool.masked)):
+    if not _is_recorded(attempt.arguments, began.arguments, tool):
         raise ToolError(
             "duplicate_id",
             f"the idempotency key of this call was used before for {tool.name!r} with other arguments"
             f" ({earlier.where}); it did nothing: another effect needs another key",
         )
+
+
+def _is_recorded(arguments: dict[str, Any], recorded: dict[str, Any], tool: Tool) -> bool:
+    """Whether the record has these arguments, as far as that can be told where it masks some."""
+    wanted = canonical_json(redact(recorded))
+    return any(canonical_json(redact(masked(arguments))) == wanted for masked in (tool.exact, tool.masked))
 
 
 def _was_told(attempt: CallAttempt, tool: Tool, outcome: Outcome) -> bool:
