@@ -311,8 +311,9 @@ class TaskTurn:
         takes = self.answers and call.id not in asked.suspended
         if takes and (call.asked_now or (not expected and asked.waiting != {call.id})):
             return None
+        why = f"{result.text}, because {question.why}" if question.why else result.text
         request = {
-            "action_requests": [{"name": question.tool, "args": question.shown, "description": result.text}],
+            "action_requests": [{"name": question.tool, "args": question.shown, "description": why}],
             "review_configs": [{"action_name": question.tool, "allowed_decisions": ["approve", "edit", "reject"]}],
         }
         try:
