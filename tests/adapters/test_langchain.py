@@ -15,13 +15,15 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException, tool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_stream_writer
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
 from langgraph.types import Command, interrupt
 from pydantic import Field
 
 from handrail.adapters import GuardMiddleware, guard
 from handrail.errors import UsageError
 from handrail.events import CallIntended, CallSettled
-from handrail.journal import JournalReader
+from handrail.journal import JournalReader, answer
 from tests.adapters.test_pydantic_ai import Bank
 
 THREAD: Any = {"configurable": {"thread_id": "invoice-17"}}
@@ -215,6 +217,52 @@ async def test_a_tool_that_interrupts_itself_is_called_again_with_the_answer(by:
     agent = agent_of(by, scripted([{"name": "ask", "args": {}, "id": "a"}]), [ask], journal, **ALLOWED)
     assert (await run(mode, agent, GO))["__interrupt__"][0].value == "How many?"
     assert told(await run(mode, agent, Command(resume=3))) == ["they said 3"]
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.parametrize("new_process", [False, True])
+async def test_of_several_calls_in_one_task_each_runs_on_the_word_that_was_given_for_it(
+    mode: str, new_process: bool, bank: Bank, journal: Path
+) -> None:
+    calls = [pays(f"call_{to}", to) for to in ("ada", "eve", "bob", "dan")]
+    keeps = InMemorySaver()
+
+    def graph() -> Any:
+        drawn: StateGraph[Any, Any, Any, Any] = StateGraph(MessagesState)
+        drawn.add_node("model", lambda state: {"messages": [AIMessage("", tool_calls=calls)]})
+        drawn.add_node("tools", ToolNode(guard([paying(bank)], journal=journal, rules=["allow pay to=dan"])))
+        drawn.add_edge(START, "model").add_edge("model", "tools")
+        return drawn.compile(checkpointer=keeps)
+
+    words, asked = {"ada": "approve", "eve": "reject", "bob": "approve"}, list[str]()
+    agent = graph()
+    state = await run(mode, agent, GO)
+    while stopped := state.get("__interrupt__"):
+        (request,) = stopped[0].value["action_requests"]
+        asked.append(request["args"]["to"])
+        agent = graph() if new_process else agent
+        state = await run(mode, agent, word(type=words[asked[-1]]))
+    assert sorted(asked) == ["ada", "bob", "eve"]
+    assert sorted(to for to, _ in bank.paid) == ["ada", "bob", "dan"]
+    paid_ada, denied_eve, *others = told(state)
+    assert "denied" in denied_eve
+    assert [paid_ada, *others] == [f"paid 5 cents to {to}" for to in ("ada", "bob", "dan")]
+
+
+async def test_a_call_that_was_allowed_elsewhere_leaves_no_word_for_the_next(bank: Bank, journal: Path) -> None:
+    calls = [pays(f"call_{to}", to) for to in ("ada", "eve")]
+    drawn: StateGraph[Any, Any, Any, Any] = StateGraph(MessagesState)
+    drawn.add_node("model", lambda state: {"messages": [AIMessage("", tool_calls=calls)]})
+    drawn.add_node("tools", ToolNode(guard([paying(bank)], journal=journal)))
+    drawn.add_edge(START, "model").add_edge("model", "tools")
+    agent = drawn.compile(checkpointer=InMemorySaver())
+    await agent.ainvoke(GO, THREAD)
+    with JournalReader(journal) as reader:
+        (question,) = reader.pending()
+    await answer(journal, question, "allow", by="ada")
+    state = await agent.ainvoke(word(type="approve"), THREAD)
+    assert [to for to, _ in bank.paid] == ["ada"]
+    assert "needs a person's approval" in told(state)[1]
 
 
 async def test_arguments_that_break_a_plain_json_schema_are_refused_and_the_model_reads_why(

@@ -95,6 +95,7 @@ def folder(tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) 
     (tmp_path / "tools.py").write_text(TOOLS)
     (tmp_path / "handrail.toml").write_text(
         f"""
+rules = ["ask note"]
 [node]
 port = {port}
 [services]
@@ -172,6 +173,8 @@ async def test_a_person_allows_the_call_of_a_client_that_cannot_ask_by_a_link_an
     assert "/approvals/" not in words(waits)
     assert (still.is_error, written_by_looking) == (True, False)
     assert "&lt;b&gt;one" in page and "<b>one" not in page
+    assert "rule 'ask note'" in message["text"]
+    assert "rule 'ask note'" in message["blocks"][0]["text"]["text"]
     assert "frame-ancestors 'none'" in policy
     assert (changed, nonsense, second) == (403, 403, 403)
     assert "Allowed" in said
@@ -199,6 +202,29 @@ async def test_a_webhook_that_is_down_loses_no_question(
         ran = await session.call_tool("note", {"text": "one"})
 
     assert (waits.is_error, allowed.exit_code, ran.is_error) == (True, 0, False)
+
+
+async def test_a_page_and_a_message_say_why_a_person_is_asked_about_an_equal_call_again(
+    folder: Path, receiver: Receiver
+) -> None:
+    async with client(folder) as session:
+        waits = await session.call_tool("note", {"text": "one"})
+        (command,) = re.findall(r"handrail (confirm allow \S+ --journal \S+)\. ", words(waits))
+        await asyncio.to_thread(run, *command.split(), "--yes")
+        await session.call_tool("note", {"text": "one"})
+    async with client(folder) as session:
+        given = await session.call_tool("note", {"text": "one"})
+        posted = len(receiver.tries)
+        await session.call_tool("note", {"text": "one"})
+        await until(lambda: len(receiver.tries) > posted)
+        message = json.loads(receiver.tries[-1][1])
+        with running(folder, "serve"):
+            page, _ = opened(message["data"]["links"]["allow"])
+
+    assert "not run again" in words(given)
+    assert "You are asked because an equal call was made a short time ago" in page
+    assert "an equal call was made a short time ago" in message["text"]
+    assert "an equal call was made a short time ago" in message["blocks"][0]["text"]["text"]
 
 
 async def test_a_client_is_told_once_that_its_call_was_denied_and_a_deny_link_cannot_allow(

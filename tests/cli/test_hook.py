@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import subprocess
 import sys
 import threading
@@ -143,6 +144,87 @@ def test_rules_allow_deny_and_ask_and_the_rest_is_left_to_the_agent(agent: Agent
         assert found == decision, case
         assert ("rule '" in reason) == (decision is not None), case
     assert len(agent.waiting()) == 1
+
+
+_GIT_RULES = """rules = ["deny Bash command='rm **'", "allow Bash command='git **'", "allow Bash command=make"]
+[hook]
+otherwise = "ask"
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "git status # don't\ntouch x # can't",
+        "git log $'\\''; touch x #'",
+        "git () (touch x); git status",
+        "git diff =(touch x)",
+        "git log *(e:'touch x':)",
+        "touch a/../git /home/ada",
+        "./git status",
+        "./make",
+        "git x \\{#;touch x",
+        "git log \\ #; touch x",
+    ],
+)
+def test_no_rule_for_one_command_allows_a_line_by_which_a_shell_runs_another(agent: Agent, line: str) -> None:
+    agent.configure(_GIT_RULES)
+    assert agent.before("Bash", "t1", command=line)[0] == "ask"
+
+
+@pytest.mark.parametrize("line", ["git log (touch x)", 'git log "a\\"; touch x "b\\"', "git log \\; touch x"])
+def test_what_powershell_reads_differently_is_not_allowed_for_another_command(agent: Agent, line: str) -> None:
+    agent.configure(_GIT_RULES.replace("Bash", "powershell"))
+    assert agent.before("powershell", "t1", command=line)[0] == "ask"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "git status",
+        "# look first\ngit status # all of it\ngit log src/a",
+        "git commit -m 'fix (bug) # 3; rm it'",
+        'git commit -m "rm it; it\'s old"',
+    ],
+)
+def test_a_rule_for_a_command_allows_it_with_comments_and_quotes(agent: Agent, line: str) -> None:
+    agent.configure(_GIT_RULES)
+    assert agent.before("Bash", "t1", command=line)[0] == "allow"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cd /tmp && rm -rf x > /dev/null",
+        "if true; then rm -rf x; fi",
+        "X=1 rm -rf x",
+        'echo "$(rm -rf x)"',
+        "(rm -rf x)",
+        "bash -lc 'cd x && rm -rf y'",
+        "rm -rf a/../b",
+        "git status # don't\nrm -rf x # can't",
+        "\\rm x",
+        "sudo rm x",
+    ],
+)
+def test_a_rule_against_a_command_finds_it_wherever_a_line_runs_it(agent: Agent, line: str) -> None:
+    agent.configure(_GIT_RULES)
+    assert agent.before("Bash", "t1", command=line)[0] == "deny"
+    assert agent.before("Bash", "t2", command="../build.sh")[0] == "ask"
+
+
+def test_a_command_that_was_cut_off_is_known_again_with_another_time_limit(agent: Agent) -> None:
+    agent.before("Bash", "t1", command="./pay ada", timeout=1000, description="Pay")
+    decision, why = agent.before("Bash", "t2", command="./pay ada", dangerouslyDisableSandbox=True, session="s2")
+    assert (decision, "an equal call was begun before" in why) == ("ask", True)
+
+
+def test_a_word_for_a_command_is_not_good_for_it_outside_of_the_sandbox(agent: Agent) -> None:
+    agent.configure("rules = ['ask Bash']\n")
+    agent.before("Bash", "t1", host="codex", command="make", justification="a")
+    agent.answer("allow")
+    assert agent.before("Bash", "t2", host="codex", command="make", sandbox="none")[0] == "deny"
+    assert agent.before("Bash", "t3", host="codex", command="make", justification="b", timeout=5)[0] is None
 
 
 def test_what_a_file_allows_holds_only_if_it_is_approved_and_what_it_denies_always(agent: Agent) -> None:
@@ -411,6 +493,50 @@ def test_no_command_of_a_line_is_lost_and_what_hides_another_is_marked(line: str
         assert [piece.strip() for piece in _split(line) if piece.strip()] == [
             part.removeprefix(UNCLEAR) for part in parts if part.strip()
         ]
+
+
+_JUDGED = (
+    "git x ",
+    "rm ",
+    "rm ",
+    "'",
+    "'",
+    '"',
+    "\\",
+    "\n",
+    " #",
+    "#",
+    ";",
+    "$'",
+    "$",
+    "(",
+    ")",
+    "{",
+    "}",
+    "`",
+    "&",
+    "|",
+    "=",
+)
+
+
+def test_bash_runs_no_command_of_a_line_that_rules_for_another_command_allow(tmp_path: Path) -> None:
+    chance, allowed = random.Random(1), list[str]()
+    while len(allowed) < 600:
+        line = "git x " + "".join(chance.choices(_JUDGED, k=chance.randint(3, 14)))
+        if "rm" in line and all(part.startswith("git ") for part in command_parts(line)):
+            allowed.append(line)
+    judge = """git() { :; }; rm() { echo RAN >&3; }; set -f
+        while IFS= read -r -d '' line; do
+            case "$( ( eval "$line" ) 3>&1 >/dev/null 2>&1 </dev/null )" in *RAN*) printf '%s\\0' "$line";; esac
+        done"""
+    told = subprocess.run(
+        ["bash", "-c", judge],
+        input="".join(f"{line}\0" for line in allowed).encode(),
+        cwd=tmp_path,
+        capture_output=True,
+    )
+    assert told.stdout.decode().split("\0")[:-1] == []
 
 
 def _split(line: str) -> list[str]:

@@ -267,6 +267,99 @@ async def test_a_call_that_waits_does_not_run_for_one_with_other_arguments_and_i
     assert bank.paid == [("ada", 50)]
 
 
+async def test_calls_without_their_business_key_are_told_apart_by_all_of_their_arguments(path: Path) -> None:
+    paid = list[str]()
+
+    @tool(side_effects=True, effect_key=("order",))
+    async def pay(to: str, order: str | None = None) -> str:
+        paid.append(to)
+        return f"paid {to}"
+
+    async def paid_in(run: str, **arguments: Any) -> str:
+        async with await SqliteJournal.open(path) as journal:
+            executor = Executor([pay], journal=journal, policy=QUIET)
+            context = Context(run=run, repeating=RepeatingCaller("ada", 2**60))
+            result = await executor.invoke(ToolCall("call_1", "pay", arguments), context)
+            executor.runs.let_go_all()
+            return result.text
+
+    assert await paid_in("run_1", to="ada") == "paid ada"
+    assert await paid_in("run_2", to="bob", order=None) == "paid bob"
+    assert await paid_in("run_3", to="ada") == "paid ada"
+    assert await paid_in("run_4", to="cid", order="7") == "paid cid"
+    assert await paid_in("run_5", to="dan", order="7") == "paid cid"
+    assert paid == ["ada", "bob", "cid"]
+
+
+async def test_a_request_key_is_refused_for_other_arguments(path: Path) -> None:
+    bank = Bank()
+    async with process(path, bank) as first:
+        await first("run_1", may_repeat=True, request_key="a")
+    async with process(path, bank) as second:
+        other = await second("run_2", may_repeat=True, request_key="a", arguments={"to": "bob"})
+    assert (other.error and other.error.code, "used before" in other.text) == ("duplicate_id", True)
+    assert bank.paid == [("ada", 5)]
+
+
+async def test_an_effect_whose_result_cannot_be_used_is_not_made_again_after_a_restart(path: Path) -> None:
+    paid = list[str]()
+
+    @tool(side_effects=True, output_schema={"type": "integer"})
+    async def pay(to: str) -> Any:
+        paid.append(to)
+        return "paid"
+
+    for run in ("run_1", "run_2"):
+        async with await SqliteJournal.open(path) as journal:
+            executor = Executor([pay], journal=journal, policy=QUIET)
+            context = Context(run=run, repeating=RepeatingCaller("ada", 2**60))
+            result = await executor.invoke(ToolCall("call_1", "pay", {"to": "ada"}), context)
+            executor.runs.let_go_all()
+    assert "has done what it was asked" in result.text and "not run again" in result.warnings[-1]
+    assert paid == ["ada"]
+
+
+@pytest.mark.parametrize("told", [False, True])
+async def test_an_effect_that_ends_after_its_client_came_back_is_not_made_again(path: Path, told: bool) -> None:
+    """`told`: the client came before the effect began, and was told that nobody knows what becomes of it."""
+    bank, go = Bank(), asyncio.Event()
+
+    @tool(side_effects=True)
+    async def pay(to: str) -> str:
+        bank.called.set()
+        await go.wait()
+        bank.paid.append((to, len(bank.paid) + 1))
+        return f"paid {len(bank.paid)}"
+
+    async with await SqliteJournal.open(path) as one, await SqliteJournal.open(path) as two:
+        old, new = (Executor([pay], journal=each, policy=QUIET, clock=bank.clock) for each in (one, two))
+        since = bank.clock.now()
+
+        def called(executor: Executor, run: str, id: str, since: int) -> Coroutine[Any, Any, ToolResult]:
+            context = Context(run=run, repeating=RepeatingCaller("ada", since))
+            return executor.invoke(ToolCall(id, "pay", {"to": "ada"}), context)
+
+        running = asyncio.create_task(called(old, "run_1", "call_1", since))
+        await bank.called.wait()
+        bank.clock.advance(1)
+        if told:
+            assert (await called(new, "run_2", "call_1", since)).outcome == "in_doubt"
+        else:
+            since = bank.clock.now()
+        bank.clock.advance(1)
+        go.set()
+        await running
+        bank.clock.advance(1)
+        given = await called(new, "run_2", "call_2", since)
+        again = await called(new, "run_2", "call_3", since)
+        elsewhere = await called(old, "run_1", "call_2", 0)
+        for executor in (old, new):
+            executor.runs.let_go_all()
+    assert (given.text, "not run again" in given.warnings[-1]) == ("paid 1", True)
+    assert again.outcome == "needs_confirmation"
+    assert elsewhere.text == "paid 2"  # who made the first may want another
+
+
 async def test_a_request_key_means_the_same_effect_however_late_and_another_key_another(path: Path) -> None:
     bank = Bank()
     async with process(path, bank) as first:
@@ -524,3 +617,21 @@ async def test_a_person_settles_an_effect_in_doubt_while_the_program_goes_on(
         again = await program("run_1", "call_2", may_repeat=may_repeat)
     assert again.text == ("it was paid" if paid else "paid 5 to ada (1)")
     assert bank.paid == [("ada", 5)]
+
+
+async def test_what_was_cut_off_and_did_not_happen_gives_way_to_a_call_with_other_arguments_and_its_business_key(
+    path: Path,
+) -> None:
+    bank = Bank()
+
+    async def look(invocation: Any) -> None:
+        return None
+
+    await killed_while_paying(path, bank, reconcile=look, effect_key=("to",))
+    bank.paid.clear()  # the bank lost it
+    async with process(path, bank, reconcile=look, effect_key=("to",)) as later:
+        corrected = await later("run_2", may_repeat=True, arguments={"amount": 50})
+        bank.clock.advance(1)
+        again = await later("run_3", may_repeat=True, arguments={"amount": 50})
+    assert (corrected.text, again.text) == ("paid 50 to ada (1)", "paid 50 to ada (1)")
+    assert bank.paid == [("ada", 50)]

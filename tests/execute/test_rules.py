@@ -244,6 +244,27 @@ def test_what_an_allow_for_a_folder_covers_lies_in_that_folder(steps: list[str],
     assert len(place) > 1
 
 
+@pytest.mark.parametrize(
+    ("pattern", "value"),
+    [
+        ("https://good.example/**", "https://evil.example/../good.example/x"),
+        ("https://good.example/**", "https://evil.example/a/../../good.example/x"),
+        ("git **", "rm -rf a/../git /home/ada"),
+        ("git **", "./git status"),
+    ],
+)
+def test_an_address_or_a_command_is_not_allowed_for_what_is_left_of_it_as_a_path(pattern: str, value: str) -> None:
+    assert not argument_rule("allow", pattern).covers(question(path=value))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "value"),
+    [("https://evil.example/**", "https://evil.example/../x"), ("**rm -rf**", "rm -rf build/../src")],
+)
+def test_an_address_or_a_command_is_denied_as_it_is_written(pattern: str, value: str) -> None:
+    assert argument_rule("deny", pattern).covers(question(path=value))
+
+
 def test_a_rule_about_an_argument_does_not_cover_a_call_without_it() -> None:
     assert not covers("allow io:write_file path=**")
     assert not covers("deny io:write_file path=**", other="x")

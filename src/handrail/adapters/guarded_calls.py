@@ -15,11 +15,11 @@ import shlex
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Required, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Required, TypedDict, TypeVar, Unpack
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -30,6 +30,7 @@ from handrail.core.calls import Output, ToolCall, ToolResult
 from handrail.core.confirmation import Confirmation, Decision, Defer
 from handrail.core.context import LOCAL, Context, Principal, RepeatingCaller
 from handrail.core.errors import InDoubt, LeaseHeld, ToolError, UsageError
+from handrail.core.events import CallIntended, CallSettled, ConfirmationAnswered, ConfirmationRequested, Event
 from handrail.core.ids import new_id
 from handrail.core.invocation import Invocation
 from handrail.core.ports import Approver, Journal, SystemClock
@@ -46,6 +47,8 @@ from handrail.tools.tool import Tool, ToolOptions
 
 if TYPE_CHECKING:
     from handrail.journal.journal import SqliteJournal
+
+T = TypeVar("T")
 
 _SUSPENDED = "suspended"
 """The code of a call whose tool stopped itself and is called again, as to ask a person something."""
@@ -74,6 +77,8 @@ class FrameworkCall:
     """Why what the tool gave says that it failed, where a framework tells that by a value."""
     question: Confirmation | None = None
     """What a person has to decide before it runs."""
+    asked_now: bool = False
+    """Whether the question was put on record just now, so that nobody can have answered it yet."""
     raised: Exception | None = None
     """What the tool raised in this process."""
     value: Any = None
@@ -81,6 +86,11 @@ class FrameworkCall:
     content: Any = None
     """The same, as it was written."""
     performed: bool = False
+
+    async def note(self, event: Event) -> None:
+        """Learn what happens to it."""
+        if isinstance(event, ConfirmationRequested):
+            self.asked_now = True
 
     def answer(self, result: ToolResult) -> Any:
         """What the framework gets: the tool's own value, unless it was cut, or is from the record, or needs a word."""
@@ -113,6 +123,18 @@ class FrameworkApprover:
         if call is not None:
             call.question = question
         return Defer()
+
+
+@dataclass(frozen=True, slots=True)
+class AskedCalls:
+    """What the record of a conversation says of its calls, by their ids."""
+
+    waiting: frozenset[str] = frozenset()
+    """Those that were asked about and have no answer yet."""
+    known: frozenset[str] = frozenset()
+    """Those, and all that were answered."""
+    suspended: frozenset[str] = frozenset()
+    """Those whose tool stopped itself."""
 
 
 class GuardOptions(TypedDict, total=False):
@@ -263,19 +285,21 @@ class GuardedCalls:
     async def _invoke(self, executor: Executor, tool: Tool, call: FrameworkCall, context: Context) -> ToolResult:
         id = call.id
         while True:
-            result = await self._with_lease(executor, ToolCall(id, tool.name, call.arguments), context)
+            result = await self._with_lease(executor, ToolCall(id, tool.name, call.arguments), context, call)
             if call.raised is not None or result.error is None or result.error.code != _SUSPENDED:
                 return result
             id = f"{id}~"  # it stopped itself before, and this is its next turn
 
-    async def _with_lease(self, executor: Executor, call: ToolCall, context: Context) -> ToolResult:
+    async def _with_lease(
+        self, executor: Executor, call: ToolCall, context: Context, told: FrameworkCall
+    ) -> ToolResult:
         """Settle a call, and let its run go with the last that is under way here."""
         place, waited = (id(executor), context.run), 0.0
         self._under_way[place] += 1
         try:
             while True:
                 try:
-                    return await executor.invoke(call, context)
+                    return await executor.invoke(call, context, told.note)
                 except LeaseHeld as error:
                     if waited >= self._policy.timeout:
                         why = f"it was not run here, but {error.holder} works on this conversation and may have run it"
@@ -294,14 +318,35 @@ class GuardedCalls:
 
     def settle_blocking(self, of_kind: Callable[[bool], Tool], call: FrameworkCall) -> ToolResult:
         """Settle a call for a framework that waits in a thread."""
+        context = contextvars.copy_context()
+        perform = call.perform
+        call.perform = lambda arguments: context.run(perform, arguments)
+        return self.wait(self.settle(of_kind, call))
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do something in a thread that has no event loop."""
         with self._lock:
             if self._portal is None or self._portal.closed:
                 self._portal = Portal()
             portal = self._portal
-        context = contextvars.copy_context()
-        perform = call.perform
-        call.perform = lambda arguments: context.run(perform, arguments)
-        return portal.call(self.settle(of_kind, call))
+        return portal.call(work)
+
+    async def questions(self, run: str) -> AskedCalls:
+        """What the record of a conversation says of its calls."""
+        open_by_request, known, suspended = dict[str, str](), set[str](), set[str]()
+        for event in await (await self._opened()).history(run):
+            match event:
+                case ConfirmationRequested():
+                    open_by_request[event.request] = event.call_id
+                    known.add(event.call_id)
+                case ConfirmationAnswered():
+                    open_by_request.pop(event.request, None)
+                case CallIntended() | CallSettled():
+                    known.add(event.call_id)
+                    error = event.result.error if isinstance(event, CallSettled) and event.result else None
+                    if error is not None and error.code == _SUSPENDED:
+                        suspended.add(event.call_id)
+        return AskedCalls(frozenset(open_by_request.values()), frozenset(known), frozenset(suspended))
 
     async def _executor(self) -> Executor:
         loop, journal = asyncio.get_running_loop(), await self._opened()

@@ -6,6 +6,8 @@ What a person must decide is put to them by LangGraph's `interrupt`, in the form
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
 from typing import Any, Unpack
@@ -14,20 +16,23 @@ from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import ToolMessage
 from langchain_core.runnables.config import ensure_config
 from langchain_core.tools import BaseTool, ToolException
-from langgraph.errors import GraphBubbleUp
+from langgraph.config import get_config
+from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command, interrupt
 from pydantic import BaseModel, PrivateAttr, ValidationError
 from pydantic_core import to_jsonable_python
 
-from handrail.adapters.guarded_calls import FrameworkCall, GuardedCalls, GuardOptions, text_with_warnings
+from handrail.adapters.guarded_calls import AskedCalls, FrameworkCall, GuardedCalls, GuardOptions, text_with_warnings
 from handrail.core.bounded_memory import BoundedMemory
-from handrail.core.calls import ToolResult
+from handrail.core.calls import Problem, ToolResult
 from handrail.core.confirmation import Allow, Confirmation, Decision, Deny, Edit
 from handrail.core.errors import UsageError
 from handrail.core.secret_pointers import restore_masked
 
 _BY = "a person, through LangGraph"
+_PATIENCE = 1.0
+"""Seconds that a call waits for the one beside it whose answer has come."""
 
 
 def guarded(given: Any, calls: GuardedCalls) -> list[BaseTool]:
@@ -133,16 +138,46 @@ class ToolGuard:
         return plain if self._known(False).validator.problems(read) else read
 
     def settle(self, call: FrameworkCall) -> ToolResult:
+        calls, turn = self._calls, task_turn()
+        asks, asked = False, AskedCalls()
+        if not turn.alone:
+            with turn.in_thread:
+                asks = calls.wait(calls.waits_for_word(self._known(False), _object(call)))
+                asked = calls.wait(calls.questions(call.run)) if turn.answers else asked
+                if asks:
+                    turn.in_thread.wait_for(lambda: turn.is_open_to(call, asked), _PATIENCE)
+                    if (refused := turn.refused(call, self._tool.name, asked)) is not None:
+                        return refused
+                    try:
+                        return self._settled(call, turn, asked, expected=True)
+                    finally:
+                        turn.in_thread.notify_all()
+        return self._settled(call, turn, asked, expected=False)
+
+    def _settled(self, call: FrameworkCall, turn: TaskTurn, asked: AskedCalls, *, expected: bool) -> ToolResult:
         perform = call.perform
         result = self._calls.settle_blocking(self._known, call)
-        if (decision := _decision(call, result)) is not None:
+        if (decision := turn.decision(call, result, asked, expected=expected)) is not None:
             call.word, call.perform = decision, perform
             result = self._calls.settle_blocking(self._known, call)
         return result
 
     async def asettle(self, call: FrameworkCall) -> ToolResult:
+        calls, turn = self._calls, task_turn()
+        asks, asked = False, AskedCalls()
+        if not turn.alone:
+            async with turn.in_loop:
+                asks = await calls.waits_for_word(self._known(False), _object(call))
+                asked = await calls.questions(call.run) if turn.answers else asked
+                if asks:
+                    if (refused := turn.refused(call, self._tool.name, asked)) is not None:
+                        return refused
+                    return await self._asettled(call, turn, asked, expected=True)
+        return await self._asettled(call, turn, asked, expected=False)
+
+    async def _asettled(self, call: FrameworkCall, turn: TaskTurn, asked: AskedCalls, *, expected: bool) -> ToolResult:
         result = await self._calls.settle(self._known, call)
-        if (decision := _decision(call, result)) is not None:
+        if (decision := turn.decision(call, result, asked, expected=expected)) is not None:
             call.word = decision
             result = await self._calls.settle(self._known, call)
         return result
@@ -228,21 +263,92 @@ def _input(tool_input: Any, arguments: dict[str, Any], given: dict[str, Any]) ->
     return {**tool_input, **arguments} if isinstance(tool_input, dict) else arguments  # a person changed them
 
 
-def _decision(call: FrameworkCall, result: ToolResult) -> Decision | None:
-    """What a person says of a call that waits for their word: LangGraph stops here, and comes back with it. None where
-    there is no graph to stop."""
-    question = call.question
-    if result.outcome != "needs_confirmation" or question is None:
-        return None
-    request = {
-        "action_requests": [{"name": question.tool, "args": question.shown, "description": result.text}],
-        "review_configs": [{"action_name": question.tool, "allowed_decisions": ["approve", "edit", "reject"]}],
-    }
+class TaskTurn:
+    """What the guarded calls of one task of a graph share while it runs.
+
+    LangGraph tells the answers of a task apart by their order alone. So only one call at a time stops the task; those
+    behind it stop it with the same question, and are put on record when it is their turn. An answer is taken by the
+    call that was on record as waiting before the task began again, and by no other.
+    """
+
+    def __init__(self, task: Any = None) -> None:
+        self.task = task
+        self.alone: bool = task is None
+        """Whether the task has one call only, so that each answer is its own."""
+        self.in_thread = threading.Condition()
+        self.in_loop = asyncio.Lock()
+        self.answers = 0 if task is None else len(task.resume) + (task.get_null_resume(False) is not None)
+        """Those that LangGraph has for the task and nobody has taken."""
+        self._stopped: GraphInterrupt | None = None
+
+    def is_open_to(self, call: FrameworkCall, asked: AskedCalls) -> bool:
+        """Whether a call may be settled: no answer is left that must be for another one, or it was there before."""
+        return not self.answers or call.id in asked.known
+
+    def refused(self, call: FrameworkCall, tool: str, asked: AskedCalls) -> ToolResult | None:
+        """Why a call cannot ask now, with nothing of it on record; None if it can.
+
+        Raises:
+            GraphInterrupt: Another call has stopped the task.
+        """
+        if self._stopped is not None:
+            raise GraphInterrupt(*self._stopped.args)
+        if self.is_open_to(call, asked):
+            return None
+        why = f"{tool!r} did not run: it needs a person's approval, as another call beside it does; call it again now"
+        return ToolResult(call.id, tool, why, "needs_confirmation", Problem("needs_confirmation", why))
+
+    def decision(
+        self, call: FrameworkCall, result: ToolResult, asked: AskedCalls, *, expected: bool
+    ) -> Decision | None:
+        """What a person says of a call that waits for their word: LangGraph stops here, and comes back with it. None
+        where there is no graph to stop, or where it cannot be told which call an answer is for."""
+        question = call.question
+        if result.outcome != "needs_confirmation" or question is None:
+            return None
+        if self._stopped is not None:
+            raise GraphInterrupt(*self._stopped.args)
+        takes = self.answers and call.id not in asked.suspended
+        if takes and (call.asked_now or (not expected and asked.waiting != {call.id})):
+            return None
+        why = f"{result.text}, because {question.why}" if question.why else result.text
+        request = {
+            "action_requests": [{"name": question.tool, "args": question.shown, "description": why}],
+            "review_configs": [{"action_name": question.tool, "allowed_decisions": ["approve", "edit", "reject"]}],
+        }
+        try:
+            said = interrupt(request)
+            for _ in range(self.answers - 1 if takes else 0):  # the others were taken by calls that have run
+                said = interrupt(request)
+        except GraphInterrupt as stopped:
+            self._stopped = stopped
+            raise
+        except (RuntimeError, KeyError):  # outside of a graph
+            return None
+        self.answers = 0 if takes else self.answers
+        return _read_decision(said, question)
+
+
+_turns: BoundedMemory[int, TaskTurn] = BoundedMemory(256, lru=True)
+_turns_lock = threading.Lock()
+
+
+def task_turn() -> TaskTurn:
+    """The turn of the task in which this is called. Each call of an agent of LangChain has a task of its own; the calls
+    of a `ToolNode` behind an edge share one."""
     try:
-        said = interrupt(request)
-    except (RuntimeError, KeyError):  # outside of a graph
-        return None
-    return _read_decision(said, question)
+        config = get_config()
+    except RuntimeError:
+        return TaskTurn()
+    task = config.get("configurable", {}).get("__pregel_scratchpad")
+    pushed = tuple(config.get("metadata", {}).get("langgraph_path", ()))[:1] == ("__pregel_push",)
+    if pushed or task is None or not hasattr(task, "resume") or not hasattr(task, "get_null_resume"):
+        return TaskTurn()
+    with _turns_lock:
+        known = _turns.get(id(task))
+        if known is None or known.task is not task:
+            known = _turns[id(task)] = TaskTurn(task)
+        return known
 
 
 def _read_decision(said: Any, question: Confirmation) -> Decision:
@@ -259,6 +365,10 @@ def _read_decision(said: Any, question: Confirmation) -> Decision:
         f"a person approves with Command(resume={{'decisions': [{{'type': 'approve'}}]}}), or 'reject' or 'edit';"
         f" not {said!r}"
     )
+
+
+def _object(call: FrameworkCall) -> dict[str, Any]:
+    return call.arguments if isinstance(call.arguments, dict) else {}
 
 
 def _as_json(value: Any) -> Any:

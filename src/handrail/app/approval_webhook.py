@@ -42,6 +42,7 @@ FIRST, LONGEST = 1.0, 120.0
 """Seconds between two tries: at first, and at most."""
 _AGAIN = (408, 425, 429)
 """Answers below 500 after which it is tried again."""
+_LONGEST_TITLE = 450
 _SHOWN = 2_500
 """Characters of the arguments in a message; a block of Slack has room for 3,000."""
 
@@ -127,7 +128,8 @@ class ApprovalWebhook:
         links = self._link_urls(question, expires)
         arguments = redact_text(exact_json(question.shown))
         cut = arguments if len(arguments) <= _SHOWN else f"{arguments[:_SHOWN]}…"
-        title = f"{printable(question.tool)} asks to run"
+        because = f", because {printable(question.why)}" if question.why else ""
+        title = f"{printable(question.tool)} asks to run{because}"[:_LONGEST_TITLE]
         how = f"Answer with: handrail confirm allow {question.request}"
         data = {
             "request": question.request,

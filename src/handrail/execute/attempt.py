@@ -57,6 +57,8 @@ class CallAttempt:
     owner: CallOwner
     alone: bool = False
     """Whether its caller makes no other call of the run at the same moment."""
+    only_find_out: bool = False
+    """Whether it is not to run: only what became of it is asked."""
     tool: Tool | None = None
     arguments: dict[str, Any] = field(default_factory=dict)
     converted: dict[str, Any] = field(default_factory=dict)

@@ -9,9 +9,9 @@ an earlier one:
     is in doubt                              in doubt, until a person settles it
     still runs                               runs                                waits for that result, or in doubt
     timed out or was cancelled while it ran  runs                                in doubt, within the window
-    has its result                           runs, unless the run of the         that result, if it is from before the
-                                             earlier call was cut off: then      conversation and within the window;
-                                             that result, within the window      else it runs
+    has its result, also one that cannot be  runs, unless the run of the         that result, if it was begun before the
+    used                                     earlier call was cut off: then      conversation, or was told to be in
+                                             that result, within the window      doubt, and within the window; else runs
     was allowed and has not run              asks again                          runs by that decision, once
     waits for a person's decision            asks again                          waits for the same decision
     was denied after it was answered as      asks again                          is denied, once: nobody was told of
@@ -28,7 +28,7 @@ Who got an earlier result instead of an effect is asked, at the next equal call 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -36,7 +36,7 @@ from msgspec.structs import replace
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.canonical import canonical_json
 from handrail.core.context import Context
-from handrail.core.errors import InDoubt, InvalidArguments, LeaseHeld
+from handrail.core.errors import INVALID_OUTPUT, InDoubt, InvalidArguments, LeaseHeld, Outcome, ToolError
 from handrail.core.events import (
     CallAmended,
     CallIntended,
@@ -47,7 +47,7 @@ from handrail.core.events import (
     RunFinished,
     RunResumed,
 )
-from handrail.core.ports import EffectMark, Invoker
+from handrail.core.ports import EffectMark
 from handrail.core.redact import redact
 from handrail.execute.arguments import read_arguments
 from handrail.execute.attempt import CallAttempt
@@ -133,17 +133,24 @@ def effect_identity(context: Context, tool: Tool, arguments: dict[str, Any]) -> 
 
 
 def _telling(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments that say which effect it is."""
-    return arguments if tool.effect_key is None else {name: arguments.get(name) for name in tool.effect_key}
+    """The arguments that say which effect it is: all of them, if it has none of those that the tool names."""
+    found = {name: arguments.get(name) for name in tool.effect_key or ()}
+    return arguments if all(value is None for value in found.values()) else found
+
+
+class Settle(Protocol):
+    async def __call__(self, call: ToolCall, context: Context, *, only_find_out: bool) -> ToolResult:
+        """Settle a call that was begun; with `only_find_out` it does not run again."""
+        ...
 
 
 class EarlierEffects:
     """Looks for the effect of a call among those that were begun before, and answers the call by it."""
 
-    def __init__(self, runs: RunRecords, policy: Policy, invoker: Invoker) -> None:
+    def __init__(self, runs: RunRecords, policy: Policy, invoke: Settle) -> None:
         self._runs = runs
         self._policy = policy
-        self._invoker = invoker
+        self._invoke = invoke
 
     async def answer(self, attempt: CallAttempt, tool: Tool) -> ToolResult | None:
         """The answer to a call whose effect was begun by an earlier one; None if it may run.
@@ -160,6 +167,7 @@ class EarlierEffects:
         for found in (mark, await journal.last_effect(attempt.effect + _QUESTION)):
             if found is not None and (found.run, found.call_id) != (attempt.recorder.run, attempt.call.id):
                 earlier = await self._read(found)
+                _check_key(earlier, attempt, tool)
                 if (result := await self._answer_by(earlier, attempt, tool)) is not None:
                     return result
         return None
@@ -185,17 +193,18 @@ class EarlierEffects:
         repeating = attempt.context.repeating
         if repeating is None and not earlier.cut_off and self._runs.is_under_way(earlier.run):
             return None  # it is under way in another session of this process
-        arguments = attempt.arguments
-        if tool.effect_key is not None:  # the others may be different ones
+        arguments, others = attempt.arguments, False
+        if tool.effect_key is not None:
             began = earlier.intended or earlier.asked
             if began is None or not isinstance(began.arguments, dict):
                 raise InDoubt(_in_doubt(tool, earlier))
+            others = not _is_recorded(attempt.arguments, began.arguments, tool)
             arguments = began.arguments
         call = ToolCall(earlier.id, attempt.call.name, arguments)
         context = replace(attempt.context, run=earlier.run)
         try:
             with self._runs.taking_up(earlier.run):
-                result = await self._invoker.invoke(call, context)
+                result = await self._invoke(call, context, only_find_out=others)
         except LeaseHeld as error:
             now = await self._read(EffectMark(0, earlier.run, earlier.id))  # its holder may have settled it meanwhile
             if now.settled is not None and now.intended is not None:
@@ -205,6 +214,8 @@ class EarlierEffects:
             raise InDoubt(f"{_in_doubt(tool, earlier)}; it is being worked on by {error.holder}") from error
         if result.outcome == "in_doubt":
             raise InDoubt(f"{_in_doubt(tool, earlier)} ({result.text})")
+        if others and result.outcome == "failed":
+            return None  # it never took effect, and nobody asks any more for what it would do
         if earlier.waits:
             return _received(result, attempt, f"this is the result of the equal call that waited ({earlier.where})")
         if result.outcome in _DOUBTFUL and repeating is not None:
@@ -226,15 +237,16 @@ class EarlierEffects:
         if isinstance(settled, CallAmended):
             may_be_same = True  # a person found it out, and whoever asked for it was only told that nobody knew
         elif caller is not None:
-            may_be_same = settled.at < caller.since or bool(caller.key)
+            may_be_same = earlier.is_before(caller.since) or bool(caller.key)
         else:
             may_be_same = not (earlier.finished or is_same_run or await self._runs.is_live(earlier.run))
-        if not may_be_same or settled.outcome != "ok":
+        may_be_same = may_be_same or (not is_same_run and _was_told(attempt, tool, "in_doubt"))
+        if not may_be_same or not _took_effect(settled):
             return None
         if settled.result is None:
             attempt.why_again = WHY_ERASED
             return None
-        if not (caller and caller.key) and _was_given(attempt, tool):
+        if not (caller and caller.key) and _was_told(attempt, tool, "ok"):
             attempt.why_again = WHY_AGAIN
             return None
         at = datetime.fromtimestamp(settled.at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
@@ -255,10 +267,44 @@ def _has_arguments(earlier: EarlierCall, attempt: CallAttempt, tool: Tool) -> bo
     return asked is None or canonical_json(redact(asked)) == canonical_json(wanted)
 
 
-def _was_given(attempt: CallAttempt, tool: Tool) -> bool:
-    """Whether this run got an earlier result in place of this effect before, as far as its record tells."""
+def _took_effect(settled: CallSettled | CallAmended) -> bool:
+    """Whether a call did what it was asked, also if its result could not be used."""
+    result = settled.result
+    is_unusable = result is not None and result.error is not None and result.error.code == INVALID_OUTPUT
+    return settled.outcome == "ok" or is_unusable
+
+
+def _check_key(earlier: EarlierCall, attempt: CallAttempt, tool: Tool) -> None:
+    """Hold a call to what its client's key meant before.
+
+    Raises:
+        ToolError: The key was for other arguments. Those that were erased, or that a person changed, cannot be
+            compared.
+    """
+    caller, began = attempt.context.repeating, earlier.intended or earlier.asked
+    if caller is None or not caller.key or began is None or not isinstance(began.arguments, dict):
+        return
+    if earlier.answer is not None and earlier.answer.edited:
+        return
+    if not _is_recorded(attempt.arguments, began.arguments, tool):
+        raise ToolError(
+            "duplicate_id",
+            f"the idempotency key of this call was used before for {tool.name!r} with other arguments"
+            f" ({earlier.where}); it did nothing: another effect needs another key",
+        )
+
+
+def _is_recorded(arguments: dict[str, Any], recorded: dict[str, Any], tool: Tool) -> bool:
+    """Whether the record has these arguments, as far as that can be told where it masks some."""
+    wanted = canonical_json(redact(recorded))
+    return any(canonical_json(redact(masked(arguments))) == wanted for masked in (tool.exact, tool.masked))
+
+
+def _was_told(attempt: CallAttempt, tool: Tool, outcome: Outcome) -> bool:
+    """Whether a call of this run was answered so in place of this effect before, as far as its record tells: by an
+    earlier result, or that nobody knows."""
     wanted = _recorded_identity(tool, attempt.arguments)
-    for written in attempt.recorder.ledger.answered_unrun.get(tool.scoped_name, ()):
+    for written in attempt.recorder.ledger.answered_unrun.get((tool.scoped_name, outcome), ()):
         try:
             arguments, _ = read_arguments(ToolCall("", tool.name, written), tool, lenient=True)
         except InvalidArguments:  # it was erased, or a mask stands where something else must

@@ -152,11 +152,18 @@ class Executor(ClosedOnExit):
                 self._deduplicators[tool] = create_deduplicator(kind, embedder=self._embedder, clock=self._clock)
 
     async def invoke(
-        self, call: ToolCall, context: Context = Context(), emit: Emit = ignore_event, *, alone: bool = False
+        self,
+        call: ToolCall,
+        context: Context = Context(),
+        emit: Emit = ignore_event,
+        *,
+        alone: bool = False,
+        only_find_out: bool = False,
     ) -> ToolResult:
         """Settle one call. What the model or the tool does wrong is in the result.
 
         `alone` is for a caller who makes no other call of the run at the same moment: nothing waits for an equal one.
+        With `only_find_out`, a call that was begun before and did not take effect is not run again: it has failed.
 
         Raises:
             UsageError: The dependencies in the context are not what the tool needs.
@@ -168,7 +175,8 @@ class Executor(ClosedOnExit):
             call = msgspec.structs.replace(call, id=self.new_id("call"))
         if context.deps is None and self.deps is not None:
             context = msgspec.structs.replace(context, deps=self.deps)
-        attempt = CallAttempt(call, context, await self.runs.recorder(context, emit), self, alone=alone)
+        recorder = await self.runs.recorder(context, emit)
+        attempt = CallAttempt(call, context, recorder, self, alone=alone, only_find_out=only_find_out)
         ledger = attempt.recorder.ledger
         if (context.deps is not self.deps or self.deps_type is not None) and call.name in ledger.tools:
             ledger.tools.find(call.name).check_deps(context.deps)
@@ -261,6 +269,8 @@ class Executor(ClosedOnExit):
         known = await reconcile_call(attempt, self.policy)
         if known is not None:
             return await self._performer.result(attempt, tool, known)
+        if attempt.only_find_out:
+            raise ToolError("failed", "it did not take effect, and is not run again: another call has its effect key")
         check_secrets(arguments, tool)
         word = await self._follow_plan(attempt, tool)
         if not tool.reads or tool.definition.sends_out:
@@ -360,7 +370,7 @@ class Executor(ClosedOnExit):
     @property
     def _effects(self) -> EarlierEffects:
         """Made when it is needed: kept, it would be a circle that waits for the garbage collector."""
-        return EarlierEffects(self.runs, self.policy, self)
+        return EarlierEffects(self.runs, self.policy, self.invoke)
 
     async def _perform(self, attempt: CallAttempt, tool: Tool) -> ToolResult:
         deps = attempt.context.deps

@@ -23,7 +23,7 @@ from typing import Any
 
 from handrail.core.calls import ToolCall, ToolResult
 from handrail.core.confirmation import grant_binding
-from handrail.core.errors import ToolError
+from handrail.core.errors import Outcome, ToolError
 from handrail.core.events import (
     CallAmended,
     CallAsked,
@@ -83,8 +83,9 @@ class CallLedger:
         """Tool definitions that people were asked about, by digest."""
         self._approved: dict[str, str] = {}
         """The digest of the definition under which a tool was last allowed to run."""
-        self.answered_unrun: dict[str, list[Any]] = {}
-        """The arguments of calls that were answered by the result of another one, by tool, as the record has them."""
+        self.answered_unrun: dict[tuple[str, Outcome], list[Any]] = {}
+        """The arguments of calls that were answered by what is known of another one, its result or that nobody knows,
+        by tool and answer, as the record has them."""
         self._asked_unrun: dict[str, Any] = {}
         self.origins: RunOrigins = RunOrigins(follows=follows_origins)
         """Whose words it has read, and where the values come from that it has seen."""
@@ -126,8 +127,8 @@ class CallLedger:
             case CallSettled():
                 if event.call_id in self._asked_unrun:
                     arguments = self._asked_unrun.pop(event.call_id)
-                    if event.outcome == "ok":
-                        self.answered_unrun.setdefault(event.tool, []).append(arguments)
+                    if event.outcome in ("ok", "in_doubt"):
+                        self.answered_unrun.setdefault((event.tool, event.outcome), []).append(arguments)
                 self.known(event.call_id)
                 self._keep(event.result or _erased(event))
                 if event.result is None:  # what was erased may have come from anywhere

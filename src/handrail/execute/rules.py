@@ -18,6 +18,10 @@ two spellings of one path are one place:
     /srv/data/**     by its whole path
     **               everywhere
 
+The text of any other argument is read as a path, too: `./docs//a` fits `docs/**`. A text with a `..` in it, or with
+spaces, is allowed only if it also fits as it is written: it may be an address or a command, where `..` takes nothing
+back.
+
 Where nobody can tell what an argument names (a path that climbs out with `..`, a NUL), an `allow` does not cover it and
 a `deny` does. A rule with the digest of a definition, or its first digits, is for the tool as it was then: once its
 words change, an `allow` no longer covers it, and a person is asked.
@@ -29,7 +33,7 @@ import posixpath
 import re
 import shlex
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -75,17 +79,18 @@ class Rule(Struct, frozen=True):
             raise UsageError(f"rule {text!r}: {what} is for every definition of a tool; leave out '@{definition}'")
         return cls("allow" if decision == "allow" else "deny" if decision == "deny" else "ask", tool, pairs, definition)
 
-    def covers(self, question: Confirmation) -> bool:
-        return self.fits(question) and question.definition.startswith(self.definition)
+    def covers(self, question: Confirmation, commands: Container[str] = ()) -> bool:
+        """Whether it is for this call. `commands` names the arguments that are known to be no paths."""
+        return self.fits(question, commands) and question.definition.startswith(self.definition)
 
-    def fits(self, question: Confirmation) -> bool:
+    def fits(self, question: Confirmation, commands: Container[str] = ()) -> bool:
         """Whether it is for this call, whatever the definition of the tool."""
         plain = question.tool.rpartition(":")[2]
         if not any(fnmatchcase(name, self.tool) for name in (question.tool, plain)):
             return False
-        return all(self._argument_fits(question, name, pattern) for name, pattern in self.arguments)
+        return all(self._argument_fits(question, name, pattern, commands) for name, pattern in self.arguments)
 
-    def _argument_fits(self, question: Confirmation, name: str, pattern: str) -> bool:
+    def _argument_fits(self, question: Confirmation, name: str, pattern: str, commands: Container[str]) -> bool:
         """A path goes by where it leads. `path` stands for every path of a tool that calls its own otherwise."""
         locations = question.locations
         if name == "path" and name not in question.arguments and locations:
@@ -95,7 +100,18 @@ class Rule(Struct, frozen=True):
             return False
         if name in locations:
             return self._place_fits(locations[name], pattern)
-        return self._fits(question.arguments[name], pattern)
+        value = question.arguments[name]
+        if name in commands and isinstance(value, str):
+            return self._is_written(value, pattern)
+        return self._fits(value, pattern)
+
+    def _is_written(self, text: str, pattern: str) -> bool:
+        """Whether a text that is no path fits as it is written; for a `deny` also if it fits when read as a path."""
+        if "\0" in text:
+            return self.decision != "allow"
+        if glob_of(pattern).fullmatch(text) is not None:
+            return True
+        return self.decision != "allow" and _matches(text, pattern) is True
 
     def _place_fits(self, location: Location | None, pattern: str) -> bool:
         if location is None:
@@ -108,6 +124,10 @@ class Rule(Struct, frozen=True):
             fits = [self._fits(item, pattern) for item in value]
             return bool(fits) and all(fits) if self.decision == "allow" else any(fits)
         found = _matches(value, pattern)
+        if isinstance(value, str) and _may_be_no_path(value) and found is not None:
+            # What it says between two slashes is not gone because `..` follows: `https://evil/../good`, `rm a/../b`.
+            as_written = glob_of(pattern).fullmatch(value) is not None
+            return found and as_written if self.decision == "allow" else found or as_written
         return self.decision != "allow" if found is None else found
 
     def __str__(self) -> str:
@@ -169,6 +189,12 @@ def _matches(value: Any, pattern: str) -> bool | None:
         return None if _climbs(text) else False
     found = glob_of(pattern).fullmatch(text) is not None
     return None if found and text == "." and pattern not in (".", "**") else found  # `*` is in a folder, not the folder
+
+
+def _may_be_no_path(text: str) -> bool:
+    """Whether a text must also be compared as it is written: reading it as a path drops what `..` takes back, and to a
+    command or an address that is a part like any other."""
+    return "/" in text and (".." in text.split("/") or any(map(str.isspace, text)))
 
 
 def _normal(path: str) -> str:

@@ -43,7 +43,6 @@ PATIENCE = 5.0
 _PAUSE = 0.005
 _MOST_UNSIGNED = 32
 """Entries that may stand without a signature although no call has ended."""
-_QUESTION = b"?"
 _MOST = 64
 """Equal effects that are looked through for one call."""
 _LONGEST = 64 * 1024
@@ -100,7 +99,7 @@ class HookRecord:
 
     def question(self, call: HookedCall) -> KnownCall | None:
         """The last question about this effect."""
-        return next(self._known_calls(call.identity + _QUESTION), None)
+        return next(self._known_calls(call.question), None)
 
     def unused_word(self, call: HookedCall) -> tuple[ConfirmationRequested, ConfirmationAnswered] | None:
         """A person's decision on this effect that no call has used up, and what they were asked."""
@@ -135,7 +134,7 @@ class HookRecord:
     def ask(self, call: HookedCall, why: str) -> ConfirmationRequested:
         """Write a question down."""
         asked = self._question(call, why)
-        self._write(call, [self._noted(asked, call.identity + _QUESTION)])
+        self._write(call, [self._noted(asked, call.question)])
         return asked
 
     def begin(self, call: HookedCall, rule: str, grant: ConfirmationRequested | None, seen: int | None) -> bool:
@@ -145,7 +144,7 @@ class HookRecord:
         if rule:
             grant = self._question(call, "")
             said = grant.answered("allow", at=_now(), by=rule)
-            entries = [self._noted(grant, call.identity + _QUESTION), self._draft(said)]
+            entries = [self._noted(grant, call.question), self._draft(said)]
         request = None if grant is None else grant.request
         note = EffectNote(self._sealing.blind(call.identity), seen)
         entries.append(replace(self._draft(_intent(call, request)), effect=note))
@@ -158,7 +157,7 @@ class HookRecord:
         entries: list[EntryDraft] = []
         if rule:
             asked = self._question(call, "")
-            entries = [self._noted(asked, call.identity + _QUESTION)]
+            entries = [self._noted(asked, call.question)]
             entries.append(self._draft(asked.answered("deny", at=_now(), by=rule)))
         asked_for = CallAsked(
             run=call.run, at=_now(), call_id=call.call_id, tool=call.tool, principal=OWNER, arguments=call.arguments

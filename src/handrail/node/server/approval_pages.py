@@ -88,8 +88,8 @@ def _question(question: WaitingQuestion, link: ApprovalLink) -> str:
     why = "" if subject is None or not subject.why else f"<p>You are asked because {_shown(subject.why)}.</p>"
     arguments = "They were erased." if asked.arguments is None else exact_json(asked.arguments)
     decisions, note = ["allow", "deny"], ""
-    if why := question.unseen:
-        decisions, note = ["deny"], f"<p>{_shown(why)}</p>"
+    if unseen := question.unseen:
+        decisions, note = ["deny"], f"<p>{_shown(unseen)}</p>"
     if link.kind in decisions:
         decisions = [link.kind]
     buttons = "".join(f'<button name="decision" value="{each}">{_BUTTONS[each]}</button> ' for each in decisions)
