@@ -18,7 +18,7 @@ _KINDS: dict[str, str] = {
     "reply": """thank thanks get mail write accept decline agree ask reply replies respond answer answers react write
         tell let send confirm antworte antworten beantworte""",
     "forward": "forward forwards relay redirect pass send share leite weiterleiten weiter",
-    "pay": """pay pays paid payment transfer transfers wire remit settle refund reimburse donate send tip topup top
+    "pay": """give pay pays paid payment transfer transfers wire remit settle refund reimburse donate send tip topup top
         zahle zahlen bezahle bezahlen überweise überweisen überweis erstatte spende""",
     "refund": "give pay back refund refunds reimburse return money-back erstatte erstatten",
     "buy": """reorder buy buys order orders purchase purchases checkout check-out get reorder add cart book subscribe
@@ -30,10 +30,10 @@ _KINDS: dict[str, str] = {
     "cancel": """cancel cancels cancelled call-off abort stop unsubscribe delete remove decline storniere storno sage
         ab absagen""",
     "create": """create creates make makes add adds new open opens file start draft schedule schedules book books
-        plan set
+        plan set block reserve arrange organise organize pencil jot
         write register log put insert generate build enter record report save store note erstelle erstellen lege anlegen
         mach mache füge trage eintragen plane vereinbare buche notiere speichere""",
-    "update": """go give correct new update updates change changes edit edits modify set sets rename move moves
+    "update": """bump amend revise ship ships go give correct new update updates change changes edit edits modify set sets rename move moves
         reschedule postpone
         adjust fix
         correct rewrite replace increase decrease raise lower mark assign extend shift push swap turn complete finish
@@ -61,11 +61,11 @@ _KINDS: dict[str, str] = {
     "decline": "decline declines reject refuse deny turn ablehnen",
     "run": "again rerun repeat run runs execute start launch trigger test tests build call starte führe ausführen",
     "deploy": "deploy deploys release ship publish roll rollout",
-    "write": """correct fix repair set make pin change replace rename implement translate convert move bump write
+    "write": """bump amend revise patch correct fix repair set make pin change replace rename implement translate convert move bump write
         writes save saves store put create update append record note add edit export draft summarise
         summarize
         copy schreib schreibe schreiben speichere""",
-    "commit": "commit commits push save check-in change fix update",
+    "commit": "commit commits push save check-in change fix update bump correct edit write",
     "push": "push pushes upload commit publish",
     "upload": "upload uploads put send attach store save lade hochladen",
     "download": "download downloads fetch get save lade herunterladen",
@@ -80,8 +80,8 @@ _KINDS: dict[str, str] = {
     "snooze": "snooze later remind postpone",
 }
 _SAME: dict[str, str] = {
-    "email": "send", "mail": "send", "message": "send", "notify": "send", "dm": "send", "sms": "send", "tell": "send",
-    "respond": "reply", "answer": "reply", "transfer": "pay", "wire": "pay", "payment": "pay", "pay": "pay",
+    "email": "send", "mail": "send", "compose": "send", "dispatch": "send", "message": "send", "notify": "send", "dm": "send", "sms": "send", "tell": "send",
+    "relay": "forward", "redirect": "forward", "respond": "reply", "answer": "reply", "transfer": "pay", "wire": "pay", "payment": "pay", "pay": "pay",
     "purchase": "buy", "order": "buy", "checkout": "buy", "book": "reserve", "remove": "delete", "erase": "delete",
     "trash": "delete", "drop": "delete", "purge": "delete", "clear": "delete", "unlink": "delete", "add": "create",
     "new": "create", "insert": "create", "register": "create", "schedule": "create",
@@ -118,6 +118,14 @@ def name_words(name: str) -> tuple[str, ...]:
     return _short_name_words(name) if len(name) <= 64 else _name_words(name)  # outsiders may choose names of fields
 
 
+def _verbs_of(name: str) -> tuple[str, ...]:
+    """The words of a name, those of the table without a plural: `add_labels` labels."""
+    return tuple(
+        word[:-1] if word.endswith("s") and word not in _KINDS and (word[:-1] in _KINDS or word[:-1] in _SAME) else word
+        for word in name_words(name)
+    )
+
+
 def _name_words(name: str) -> tuple[str, ...]:
     return tuple(word.lower() for word in _WORD.findall(name))
 
@@ -128,7 +136,7 @@ _short_name_words = lru_cache(4096)(_name_words)
 @lru_cache(2048)
 def effect_kind(name: str) -> str:
     """The kind of effect that a name tells of; the first word of the name if it is none of the table."""
-    words = name_words(name)
+    words = _verbs_of(name)
     found = [word for word in words if word in _KINDS or word in _SAME]
     strong = [word for word in found if word not in _WEAK]
     verbs = [word for word in strong if word not in _NOUNS]
@@ -154,8 +162,8 @@ def words_that_ask(name: str) -> frozenset[str]:
     """The words by which people ask for what a tool of this name does."""
     kind = effect_kind(name)
     if kind not in UNMAKING and kind in STRICT:
-        also = {_SAME.get(word, word) for word in name_words(name) if word in _KINDS or word in _SAME}
+        also = {_SAME.get(word, word) for word in _verbs_of(name) if word in _KINDS or word in _SAME}
         also = also - UNMAKING - {"update", "create"} if kind not in also else also - UNMAKING - {"update"}
         return frozenset({kind}).union(*(_ASKED.get(each, frozenset()) for each in {kind, *also}))
-    first = next((word for word in name_words(name) if _SAME.get(word, word) == kind), kind)
+    first = next((word for word in _verbs_of(name) if _SAME.get(word, word) == kind), kind)
     return _ASKED.get(kind, frozenset()) | _ASKED.get(first, frozenset()) | {kind, first}

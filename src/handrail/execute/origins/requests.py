@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from handrail.execute.origins.result_records import Record
-from handrail.execute.origins.trusted_words import TrustedWords, words_of
+from handrail.execute.origins.trusted_words import TrustedWords, stem, words_of
 from handrail.execute.origins.word_sets import word_set
 from handrail.execute.origins.written_dates import as_moment
 
@@ -21,7 +22,7 @@ _POLITE = re.compile(
     r"^(?:(?:please|bitte|hi|hello|hey|hallo|ok|okay|so|and|then|also|now|und|dann|just|kindly|robin)[,!]?\s+|"
     r"(?:can|could|would|will|might)\s+(?:you|we)\s+(?:be\s+so\s+(?:kind|good)\s+(?:as\s+)?to\s+)?|"
     r"(?:would|do)\s+you\s+mind\s+|(?:kannst|könntest|würdest|magst)\s+du\s+|(?:können|könnten|würden)\s+(?:sie|wir)\s+|"
-    r"i(?:'d| would)\s+like\s+you\s+to\s+|i\s+(?:want|need)\s+you\s+to\s+|mind\s+)+",
+    r"(?:how|what)\s+about\s+|why\s+(?:not|don['’]t\s+(?:you|we))\s+|i(?:'d| would)\s+like\s+you\s+to\s+|i\s+(?:want|need)\s+you\s+to\s+|mind\s+)+",
     re.IGNORECASE,
 )
 _QUESTION_WORDS = word_set(
@@ -49,7 +50,7 @@ _ASKING = word_set(
     """should must shall needs need want wants needed ought please let may would supposed better
     deserves belongs instead soll sollte muss möchte bitte brauche braucht darf lass"""
 )
-_VAGUE = word_set(
+VAGUE = word_set(
     """add book call change correct do draft end enter file finish fix get give go hand implement integrate land leave
     lade lege let make mach mark move new note open plan put record return right rights set shift show start star take
     teile turn up work sage sag again done"""
@@ -59,6 +60,14 @@ _DETERMINERS = word_set(
     """a an the my your his her its our their this that these those no any some each every of with from for in on at as
     another one two der die das den dem ein eine einen mein meine meinen meiner dein sein ihr im zur zum vom aus von
     mit"""
+)
+_ABOUT = word_set("in from of about for on per via with at regarding concerning aus von über für zu in zum zur im")
+_NO_WORDS = re.compile(r"`[^`\n]+`|\"[^\"\n]+\"|[“„][^”“\n]+[”“]|\S*\w[./@_\\]\w\S*")
+_TELL_ME = re.compile(
+    r"(?:tell|show|give|let|zeig|zeige|sag|sage)\s+(?:me|us|mir|uns)\b"
+    r"|(?:read|check|see|find\s+out|look\s+up|explain|summari[sz]e|list|lies|prüfe|prüf)\s+(?:me\s+)?"
+    r"(?:what|which|who|whom|whose|whether|if|how|when|where|why|was|wer|ob|wie|wann|wo)\b",
+    re.IGNORECASE,
 )
 _SHORT = 200
 """Characters of a field in which somebody may have looked for a number."""
@@ -122,12 +131,45 @@ def asking_words(text: str) -> AskingWords:
     return found
 
 
-def asks_with(text: str, verbs: frozenset[str]) -> bool:
-    """Whether one of these verbs stands in a text as what is to be done, and not as a noun."""
-    before = ""
-    for found in _WORD.finditer(text):
+@lru_cache(64)
+def _plain(text: str) -> str:
+    """A text without what is quoted in it, and without addresses, paths and names of files."""
+    return _NO_WORDS.sub(" ", text)
+
+
+@lru_cache(64)
+def requested(text: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The words, and their stems, of what is no mere question and no wish to be told something."""
+    words: set[str] = set()
+    for clause, question in _clauses(_plain(text)):
+        first = _WORD.match(clause)
+        if question and first is not None and first.group().casefold() in _QUESTION_WORDS:
+            continue
+        if not _TELL_ME.match(clause):
+            words |= words_of(clause)
+    return frozenset(words), frozenset(map(stem, words))
+
+
+def asks_for_noun(text: str, nouns: set[str]) -> bool:
+    """Whether one of these nouns is what a text wants, and not only what something is in, from or about."""
+    wanted = set(map(stem, nouns))
+    before: tuple[str, ...] = ()
+    for found in _WORD.finditer(_plain(text)):
         word = found.group().casefold()
-        if word in verbs and word not in _VAGUE and before not in _DETERMINERS and not before.endswith(("'s", "’s")):
+        if word in nouns or stem(word) in wanted:
+            at = before[:-1] if before and before[-1] in _DETERMINERS - _ABOUT else before
+            if not at or at[-1] not in _ABOUT:
+                return True
+        before = (*before[-1:], word)
+    return False
+
+
+def asks_with(text: str, verbs: frozenset[str], vague: frozenset[str] | None = None) -> bool:
+    """Whether one of these verbs stands in a text as what is to be done, and not as a noun. Vague ones tell nothing."""
+    before, vague = "", VAGUE if vague is None else vague
+    for found in _WORD.finditer(_plain(text)):
+        word = found.group().casefold()
+        if word in verbs and word not in vague and before not in _DETERMINERS and not before.endswith(("'s", "’s")):
             return True
         before = word
     return False

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from datetime import date
+from decimal import Decimal
 from typing import Any, Literal
 
 from handrail.core.calls import ResultLabels, ToolResult
-from handrail.execute.origins.trusted_words import TrustedWords, plain_form, stands_whole, stems_of
+from handrail.execute.origins.trusted_words import TrustedWords, plain_form, stands_whole, stem, stems_of
 from handrail.execute.origins.word_sets import word_set
 from handrail.execute.origins.written_dates import as_moment
 from handrail.execute.origins.written_numbers import as_number
@@ -30,8 +32,22 @@ _IDENTITY = word_set(
 )
 """Words in the names of fields that tell one record from another. What a record is like (its state, its folder) selects
 records too, but makes none of them a place to send something to."""
+_MAILS = word_set("mail mails email emails message messages inbox letter nachricht nachrichten")
+_MUCH = word_set("price cost amount total fee fare rate value sum")
+_BIG = word_set("size bytes length count amount total quantity stock")
+_WHEN = word_set("date day time at created received sent modified updated opened closed start departs posted published")
+_EXTREMES = (
+    (word_set("cheapest lowest billigste billigsten billigstes günstigste günstigsten günstigstes"), _MUCH, False),
+    (word_set("dearest costliest highest teuerste teuersten teuerstes"), _MUCH, True),
+    (word_set("largest biggest größte größten größtes"), _BIG, True),
+    (word_set("smallest kleinste kleinsten kleinstes"), _BIG, False),
+    (word_set("latest newest recent last letzte letzten letztes neueste neuesten neuestes"), _WHEN, True),
+    (word_set("oldest earliest älteste ältesten ältestes früheste frühesten"), _WHEN, False),
+)
+"""Words for the one of several that has the least or the most of something, the fields that tell it, and which."""
 _SHORT = 200
 """Characters of a field by whose words an outsider's record may be found."""
+_MOST_BELOW = 50
 _MOST_WORDS = 2_000
 """Characters of a field that are looked at for words of the person."""
 
@@ -39,13 +55,17 @@ _MOST_WORDS = 2_000
 class Record:
     """One record of a result."""
 
-    __slots__ = ("_identity", "_words", "fields", "of", "parent", "path")
+    __slots__ = ("_identity", "_words", "below", "fields", "of", "parent", "path")
 
     def __init__(self, of: ResultRecords, path: tuple[str | int, ...], parent: Record | None) -> None:
         self.of: ResultRecords = of
         self.path: tuple[str | int, ...] = path
         self.parent: Record | None = parent
         self.fields: list[Field] = []
+        self.below: list[Record] = []
+        """The records of the lists in it, as the items of an order."""
+        if parent is not None and parent.path:
+            parent.below.append(self)
         self._words: dict[bool, set[str]] = {}
         self._identity: set[str] | None = None
 
@@ -72,6 +92,8 @@ class Record:
                     found |= stems_of(field.value[:_MOST_WORDS])
                 elif isinstance(field.value, int | float) and not isinstance(field.value, bool):
                     found.add(str(field.value))
+            for each in self.below[:_MOST_BELOW]:
+                found |= each.words(outside=outside)
             self._words[outside] = found
         return self._words[outside]
 
@@ -175,11 +197,53 @@ def field_has(field: Field, value: Any) -> bool:
     return there is not None and here is not None and there.key == here.key
 
 
-def selection_by_words(record: Record, words: TrustedWords) -> Selection:
-    """How the person's words lead to a record among the others of its list."""
+def _is_kind_of(record: Record, noun: str) -> bool:
+    """Whether people call such records so: by the name of their list, or of the tool."""
+    names = {word for step in record.path if isinstance(step, str) for word in name_words(step)}
+    names |= set(name_words(record.of.tool))
+    if not names.isdisjoint(_MAILS):
+        names |= _MAILS
+    return stem(noun) in map(stem, names)
+
+
+def _extreme(siblings: list[Record], said: set[tuple[str, str]]) -> Record | None:
+    """The one of several that is the cheapest, the largest, the latest: by a field that the application wrote."""
+    for wanted, names, last in _EXTREMES:
+        if not any(_is_kind_of(siblings[0], noun) for word, noun in said if word in wanted):
+            continue
+        found: list[tuple[Decimal | tuple[date, int], Record]] = []
+        for each in siblings:
+            keys = {
+                key
+                for field in each.fields
+                if not field.outside and field.path and not names.isdisjoint(name_words(str(field.path[-1])))
+                if (key := _key(field.value, names is _WHEN)) is not None
+            }
+            if len(keys) == 1:
+                found.append((keys.pop(), each))
+        if len(found) == len(siblings):
+            found.sort(key=lambda each: each[0], reverse=last)  # type: ignore[arg-type, return-value]
+            return found[0][1] if found[0][0] != found[1][0] else None
+    return None
+
+
+def _key(value: Any, when: bool) -> Decimal | tuple[date, int] | None:
+    if not when:
+        return as_number(value)
+    moment = as_moment(value)
+    return None if moment is None or moment.day is None else (moment.day, moment.minutes or 0)
+
+
+def selection_by_words(record: Record, words: TrustedWords, verbs: frozenset[str] = frozenset()) -> Selection:
+    """How the person's words lead to a record among the others of its list. What outsiders wrote is not found by the
+    verbs that ask for what is done."""
     siblings = record.of.siblings(record)
     said = words.naming
     for outside in (False, True):
+        if outside:
+            if len(siblings) > 1 and (extreme := _extreme(siblings, words.pairs)) is not None:
+                return "asked" if extreme is record else "not"
+            said = said - verbs
         found = [(each, said & each.words(outside=outside)) for each in siblings]
         if len(siblings) > 1:
             shared = Counter(word for _, its in found for word in its)

@@ -19,6 +19,7 @@ _REFERENCE = re.compile(
     r"|rechnung|konto|nummer)\s*#?)\s*$",
     re.IGNORECASE,
 )
+_MONEY = re.compile(r"[€$£¥]|\b(?:eur|usd|gbp|chf|jpy|euros?|dollars?|pounds?|francs|franken|yen|cents?)\b", re.IGNORECASE)
 _TIMES = word_set("am pm a.m. p.m. uhr h hour hours hr hrs min minute minutes minuten stunde stunden")
 _DATES = word_set("st nd rd th day days tag tage")
 _WORDS: dict[str, int] = {
@@ -39,12 +40,16 @@ _WORDS: dict[str, int] = {
 class WrittenNumbers:
     """The numbers of a text. One that stands for a time, a percentage or a day is none of an amount."""
 
-    __slots__ = ("others", "plain")
+    __slots__ = ("has_money", "others", "plain", "references")
 
     def __init__(self) -> None:
         self.plain: set[Decimal] = set()
         self.others: set[Decimal] = set()
-        """Of times, days and percentages, and those that name something, as `order 1001`."""
+        """Of times, days and percentages, and the other reading of `1.234`, which nobody means by an amount."""
+        self.references: set[Decimal] = set()
+        """That name something, as `order 1001`."""
+        self.has_money: bool = False
+        """Whether a number stands beside a currency."""
 
     def read(self, text: str) -> None:
         """Take in the numbers of a text in which dates and times of day are blanked out."""
@@ -53,15 +58,25 @@ class WrittenNumbers:
             readings = number_readings(found["number"])
             if unit == "k":
                 readings = {each * 1000 for each in readings}
-            other = unit in _TIMES or unit in _DATES or unit == "%" or _REFERENCE.search(text[: found.start()][-24:])
-            (self.others if other else self.plain).update(readings)
+            named = _REFERENCE.search(text[: found.start()][-24:])
+            if named is not None and named[0].strip().lower() != "order":
+                self.references |= readings
+            elif named is not None or unit in _TIMES or unit in _DATES or unit == "%":  # `order 20 of them`
+                self.others |= readings
+            else:
+                whole = {each for each in readings if each == each.to_integral_value()} or readings
+                self.plain |= whole
+                self.others |= readings - whole
+                self.has_money = self.has_money or _MONEY.search(text[max(0, found.start() - 5) : found.end() + 9]) is not None
         for word in re.findall(r"[^\W\d_]+", text.lower()):
             if word in _WORDS:
                 self.plain.add(Decimal(_WORDS[word]))
 
-    def has(self, value: Decimal, *, amount: bool) -> bool:
-        """Whether a number was said; of an amount, not as a time or a day."""
-        return value in self.plain or (not amount and value in self.others)
+    def has(self, value: Decimal, *, amount: bool, counts: bool = False) -> bool:
+        """Whether a number was said; of an amount, not as a time or a day; of what counts, not as a name."""
+        if value in self.plain or (not amount and value in self.others):
+            return True
+        return not amount and not counts and value in self.references
 
 
 def number_readings(written: str) -> set[Decimal]:
