@@ -16,6 +16,7 @@ _CONTENT = frozenset(
     | {"summary", "caption", "memo", "reason", "details", "feedback", "greeting", "purpose", "explanation", "remark"}
 )
 _HEADINGS = frozenset({"subject", "title", "headline", "heading", "topic"})
+_FETCHED = frozenset({"url", "urls", "uri", "href", "link", "links", "webhook", "endpoint", "iri"})
 _OBJECTS = frozenset({"reference"})
 _DEEPEST = 8
 
@@ -26,13 +27,24 @@ def argument_roles(definition: ToolDefinition) -> dict[str, ArgumentRole]:
     return {name: argument_role(definition, name, schema) for name, schema in known.items()}
 
 
+def sends_out(definition: ToolDefinition) -> bool:
+    """Whether what a tool is given leaves: it says so, or it is given the address of what it fetches."""
+    if definition.sends_out:
+        return True
+    known = definition.input_schema.get("properties", {})
+    return any(
+        not _FETCHED.isdisjoint(name_words(name)) or (isinstance(schema, dict) and schema.get("format") in _FETCHED)
+        for name, schema in known.items()
+    )
+
+
 def argument_role(definition: ToolDefinition, name: str, schema: Any = None) -> ArgumentRole:
     """The role of one argument, declared or not."""
     if name in definition.directs:
         return "directs"
     if name in definition.carries:
         return "carries"
-    if definition.sends_out and not definition.side_effects:
+    if sends_out(definition) and not definition.side_effects:
         return "directs"  # whatever a read is given, it is what it asks for
     if not _is_plain_text(schema):
         return "directs"
@@ -54,7 +66,7 @@ def nested_role(definition: ToolDefinition, name: str, steps: tuple[str, ...], s
     """The role of a value within an argument that is an object, or a list of them: where the whole directs, what its
     own name says is content is content."""
     role = argument_role(definition, name, schema)
-    if role == "carries" or not steps or (definition.sends_out and not definition.side_effects):
+    if role == "carries" or not steps or (sends_out(definition) and not definition.side_effects):
         return role
     kind, last = effect_kind(definition.name), (name_words(steps[-1]) or ("",))[-1]
     if kind in UNMAKING or not _is_plain_text(schema_at(definition, schema, steps)):

@@ -21,6 +21,10 @@ ITEM = "[]"
 _LABEL = re.compile(r"(?:\[\])*[^.\[\]]+(?:\[\])*(?:\.[^.\[\]]+(?:\[\])*)*|(?:\[\])+")
 _NAME = re.compile(r"[\w-]{1,64}")
 _WHOLE = ResultLabels(untrusted=True)
+_WRITTEN = frozenset(
+    {"from", "sender", "author", "by", "organizer", "organiser", "subject", "body", "text", "comment", "comments"}
+    | {"preview", "snippet", "excerpt", "note", "notes", "description", "message", "html", "markdown", "remark"}
+)
 _MOST_DIGITS = 4_000_000
 """Characters of a text that is looked at as JSON."""
 
@@ -163,7 +167,7 @@ def _fields(
     own: bool,
 ) -> Iterator[Field]:
     if steps:
-        outside = outside or labels.is_untrusted(steps)
+        outside = outside or labels.is_untrusted(steps) or (bool(labels.untrusted) and _is_written(steps[-1]))
         private = private or any(steps[-len(label) :] == label for label in labels.private)
         own = own or labels.is_own(steps)
     if isinstance(value, dict):
@@ -174,6 +178,13 @@ def _fields(
             yield from _fields(item, (*path, index), (*steps, ITEM), labels, outside, private, own)
     else:
         yield Field(path, value, outside and not own, private)
+
+
+@lru_cache(4096)
+def _is_written(step: str) -> bool:
+    """Whether a field of a result in which outsiders write has a name of what somebody wrote, or of who it was: if
+    nothing is said about it, it is theirs too."""
+    return len(step) <= 64 and step.lower().rpartition("_")[2] in _WRITTEN
 
 
 def is_at_top(steps: tuple[str, ...], label: tuple[str, ...]) -> bool:

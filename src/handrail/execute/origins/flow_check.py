@@ -14,7 +14,7 @@ from handrail.core.origins import ArgumentOrigin, Origin, OriginKind
 from handrail.core.secret_pointers import child_pointer
 from handrail.execute.origins.flows import FlowOutcome, Flows
 from handrail.execute.origins.plans import PlannedCall
-from handrail.execute.origins.requests import VAGUE, asking_words, asks_for_noun, asks_with, requested
+from handrail.execute.origins.requests import VAGUE, asking_words, asks_for_noun, asks_with, numbered_clauses, requested
 from handrail.execute.origins.result_records import (
     SURENESS,
     Record,
@@ -63,6 +63,7 @@ _STARTS = word_set("start starts begin begins from at when date time")
 _OUTWARD = re.compile(
     r"@|://|^\+?[\d\s().-]{7,}$|^[A-Z]{2}\d{2}[A-Z0-9 ]{10,}$|^(?:[\w-]+\.)+[a-z]{2,}$", re.IGNORECASE
 )
+_MAIL = re.compile(r"[^@\s<>]{1,64}@[^@\s<>]{1,255}")
 _REWRITES = word_set("write update mark label archive cart commit run rename copy set")
 _NAMES = word_set("id number iban email user username login phone url path name key")
 """Words in the names of fields that name what their record stands for."""
@@ -324,6 +325,8 @@ class _FlowCheck:
         if not names.isdisjoint(_AMOUNTS | _COUNTS) and self._names_a_thing(leaf):
             return False
         scale = 100 if not names.isdisjoint(_CENTS) else 1
+        if not names.isdisjoint(_AMOUNTS | _COUNTS | _CENTS) and self._belongs_to_another(leaf):
+            return False
         amount = not names.isdisjoint(_AMOUNTS) and names.isdisjoint(_SHARES)
         counts = not names.isdisjoint(_AMOUNTS | _COUNTS | _LENGTHS | _CENTS | _SHARES | _SIZES)
         if isinstance(value, str) and value.isalpha() and stem(value) in self._verbs_of_name:
@@ -336,6 +339,41 @@ class _FlowCheck:
         return moment is not None and (
             self._words.has_moment(moment) or self._is_end(leaf, moment) or self._is_other_time(leaf, moment)
         )
+
+    def _belongs_to_another(self, leaf: _Leaf) -> bool:
+        """Whether the person said a number beside the name of something else, and another number beside the name of
+        this, as the 50 in `20 to Anna and 50 to Bob`."""
+        number = as_number(leaf.value)
+        clauses = numbered_clauses(self._words.said_by_person)
+        if number is None or len(clauses) < 2:
+            return False
+        meant = {number} if leaf.names.isdisjoint(_CENTS) else {number, number / Decimal(100)}
+        here = leaf.pointer.rpartition("/")[0]
+        mine, others, tools = set[str](), set[str](), set[str]()
+        own: set[int] = set()
+        for each in self._leaves:
+            if each is leaf or each.role != "directs" or each.pointer.rpartition("/")[0] != here:
+                continue
+            if not isinstance(each.value, str | int) or isinstance(each.value, bool) or not self._tells_apart(each):
+                continue
+            for record, field in self._found(each.value):
+                if not field.outside:
+                    mine |= record.words(outside=True)
+                    tools.add(record.of.tool)
+                    own.add(id(record))
+            if isinstance(each.value, str):
+                mine |= stems_of(each.value)
+        for result in self._origins.results():
+            if result.tool in tools:
+                for record in result.records:
+                    if id(record) not in own:
+                        others |= record.words(outside=True)
+        others -= mine
+        with_number = [said for numbers, said in clauses if not numbers.isdisjoint(meant)]
+        if not with_number or any(mine & said for said in with_number):
+            return False
+        named = any(mine & said for numbers, said in clauses if numbers.isdisjoint(meant))
+        return named and all(others & said for said in with_number)
 
     def _names_a_thing(self, leaf: _Leaf) -> bool:
         """Whether a number was said once, and is the name of what another argument means, as that of an order."""
@@ -484,6 +522,8 @@ class _FlowCheck:
         if by_words != "listed":
             return by_words
         if asked is not None:
+            if self._kind in _TELLING and _are_of_several(of.siblings(record)):
+                return "not"  # which of the people of this name is meant is for the person to say
             return "asked" if asked == "named" else asked
         if of.arguments and any(value not in (None, "", [], {}) for value in of.arguments.values()):
             return "not"
@@ -771,6 +811,17 @@ class CallValues:
         """The trusted origin of a value, if it has one."""
         origin = self._check._known_origin(self._by_pointer[leaf.pointer])
         return None if origin is None or origin.kind == "outside" else origin
+
+
+def _are_of_several(records: list[Record]) -> bool:
+    """Whether outsiders wrote different addresses into these records, as those of their senders."""
+    found = {
+        str(field.value).casefold()
+        for record in records
+        for field in record.fields
+        if field.outside and isinstance(field.value, str) and _MAIL.fullmatch(field.value.strip())
+    }
+    return len(found) > 1
 
 
 def _is_outside(origins: tuple[Origin, ...]) -> bool:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from decimal import Decimal
 from functools import lru_cache
 
 from handrail.execute.origins.result_records import Record
-from handrail.execute.origins.trusted_words import TrustedWords, stem, words_of
+from handrail.execute.origins.trusted_words import TrustedWords, stem, stems_of, words_of
 from handrail.execute.origins.word_sets import word_set
 from handrail.execute.origins.written_dates import as_moment
+from handrail.execute.origins.written_numbers import WrittenNumbers
 
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+|\s[-\u2013\u2014]\s")
 _CLAUSE = re.compile(r"[,:]\s+(?:and|then|und|dann)?\s*|\s+(?:and|then|und|dann)\s+", re.IGNORECASE)
@@ -62,6 +64,8 @@ _DETERMINERS = word_set(
     mit"""
 )
 _ABOUT = word_set("in from of about for on per via with at regarding concerning aus von über für zu in zum zur im")
+_PART = re.compile(r"[,;.!?]\s+|\n+|\s+(?:and|und|plus)\s+", re.IGNORECASE)
+_MOST_TEXT = 20_000
 _NO_WORDS = re.compile(r"`[^`\n]+`|\"[^\"\n]+\"|[“„][^”“\n]+[”“]|\S*\w[./@_\\]\w\S*")
 _TELL_ME = re.compile(
     r"(?:tell|show|give|let|zeig|zeige|sag|sage)\s+(?:me|us|mir|uns)\b"
@@ -148,6 +152,18 @@ def requested(text: str) -> tuple[frozenset[str], frozenset[str]]:
         if not _TELL_ME.match(clause):
             words |= words_of(clause)
     return frozenset(words), frozenset(map(stem, words))
+
+
+@lru_cache(64)
+def numbered_clauses(text: str) -> tuple[tuple[frozenset[Decimal], frozenset[str]], ...]:
+    """The parts of a text with a number, each with its numbers and the stems of its words."""
+    found = []
+    for part in _PART.split(text[:_MOST_TEXT]):
+        numbers = WrittenNumbers()
+        numbers.read(part)
+        if numbers.plain:
+            found.append((frozenset(numbers.plain), frozenset(stems_of(part))))
+    return tuple(found)
 
 
 def asks_for_noun(text: str, nouns: set[str]) -> bool:
