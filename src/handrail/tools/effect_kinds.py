@@ -33,7 +33,8 @@ _KINDS: dict[str, str] = {
         plan set block reserve arrange organise organize pencil jot
         write register log put insert generate build enter record report save store note erstelle erstellen lege anlegen
         mach mache füge trage eintragen plane vereinbare buche notiere speichere""",
-    "update": """bump amend revise ship ships go give correct new update updates change changes edit edits modify set sets rename move moves
+    "update": """bump amend revise ship ships
+        go give correct new update updates change changes edit edits modify set sets rename move moves
         reschedule postpone
         adjust fix
         correct rewrite replace increase decrease raise lower mark assign extend shift push swap turn complete finish
@@ -61,7 +62,8 @@ _KINDS: dict[str, str] = {
     "decline": "decline declines reject refuse deny turn ablehnen",
     "run": "again rerun repeat run runs execute start launch trigger test tests build call starte führe ausführen",
     "deploy": "deploy deploys release ship publish roll rollout",
-    "write": """bump amend revise patch correct fix repair set make pin change replace rename implement translate convert move bump write
+    "write": """bump amend revise patch
+        correct fix repair set make pin change replace rename implement translate convert move bump write
         writes save saves store put create update append record note add edit export draft summarise
         summarize
         copy schreib schreibe schreiben speichere""",
@@ -81,8 +83,10 @@ _KINDS: dict[str, str] = {
     "snooze": "snooze later remind postpone",
 }
 _SAME: dict[str, str] = {
-    "email": "send", "mail": "send", "compose": "send", "dispatch": "send", "message": "send", "notify": "send", "dm": "send", "sms": "send", "tell": "send",
-    "relay": "forward", "redirect": "forward", "respond": "reply", "answer": "reply", "transfer": "pay", "wire": "pay", "payment": "pay", "pay": "pay",
+    "email": "send", "mail": "send", "compose": "send", "dispatch": "send",
+    "message": "send", "notify": "send", "dm": "send", "sms": "send", "tell": "send",
+    "relay": "forward", "redirect": "forward", "respond": "reply",
+    "answer": "reply", "transfer": "pay", "wire": "pay", "payment": "pay", "pay": "pay",
     "purchase": "buy", "order": "buy", "checkout": "buy", "book": "reserve", "remove": "delete", "erase": "delete",
     "trash": "delete", "drop": "delete", "purge": "delete", "clear": "delete", "unlink": "delete", "add": "create",
     "new": "create", "insert": "create", "register": "create", "schedule": "create",

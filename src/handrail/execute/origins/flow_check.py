@@ -14,7 +14,17 @@ from handrail.core.origins import ArgumentOrigin, Origin, OriginKind
 from handrail.core.secret_pointers import child_pointer
 from handrail.execute.origins.flows import FlowOutcome, Flows
 from handrail.execute.origins.plans import PlannedCall
-from handrail.execute.origins.requests import VAGUE, asking_words, asks_for_noun, asks_with, numbered_clauses, requested
+from handrail.execute.origins.requests import (
+    VAGUE,
+    addressees,
+    asking_words,
+    asks_for_noun,
+    asks_with,
+    is_only_compared,
+    numbered_clauses,
+    requested,
+    sources,
+)
 from handrail.execute.origins.result_records import (
     SURENESS,
     Record,
@@ -63,12 +73,16 @@ _STARTS = word_set("start starts begin begins from at when date time")
 _OUTWARD = re.compile(
     r"@|://|^\+?[\d\s().-]{7,}$|^[A-Z]{2}\d{2}[A-Z0-9 ]{10,}$|^(?:[\w-]+\.)+[a-z]{2,}$", re.IGNORECASE
 )
+_MOST_NAMESAKES = 500
+_LONGEST_NAME = 320
+_SENDERS = word_set("from sender author name by organizer organiser contact customer")
 _MAIL = re.compile(r"[^@\s<>]{1,64}@[^@\s<>]{1,255}")
 _REWRITES = word_set("write update mark label archive cart commit run rename copy set")
 _NAMES = word_set("id number iban email user username login phone url path name key")
 """Words in the names of fields that name what their record stands for."""
 _NAME_ONLY = {("name",), ("beneficiary",), ("payee",), ("holder",), ("label",)}
 _SHARES = word_set("percent percentage pct discount rate")
+_RELATED = word_set("duplicate of original parent related reference instead target body text content comment")
 _SIZES = word_set("size max min most least guests seats persons people adults nights level score rating points")
 _COMMON = VAGUE | {"send", "let", "tell", "pass"}
 _TELLING = frozenset({"send", "reply", "forward"})
@@ -325,6 +339,12 @@ class _FlowCheck:
         if not names.isdisjoint(_AMOUNTS | _COUNTS) and self._names_a_thing(leaf):
             return False
         scale = 100 if not names.isdisjoint(_CENTS) else 1
+        if (
+            isinstance(value, str | int)
+            and names.isdisjoint(_RELATED)
+            and is_only_compared(self._words.said_by_person, str(value))
+        ):
+            return False
         if not names.isdisjoint(_AMOUNTS | _COUNTS | _CENTS) and self._belongs_to_another(leaf):
             return False
         amount = not names.isdisjoint(_AMOUNTS) and names.isdisjoint(_SHARES)
@@ -434,7 +454,11 @@ class _FlowCheck:
                     return Origin("outside", record.of.tool, record.of.result.tool_call_id, field.words)
                 continue
             selection = self._selection(record, 0)
-            if self._counts(selection, record, leaf) and not self._is_said_otherwise(selection, record, leaf):
+            if (
+                self._counts(selection, record, leaf)
+                and not self._is_said_otherwise(record, leaf)
+                and not (leaf.is_outward and self._is_only_a_source(record))
+            ):
                 origin = Origin("field", record.of.tool, record.of.result.tool_call_id, field.words)
                 if best is None or SURENESS[selection] > best[0]:
                     best = SURENESS[selection], origin
@@ -476,7 +500,15 @@ class _FlowCheck:
         alone = len(record.of.siblings(record)) == 1
         return alone or self._kind not in STRICT or self._words.is_universal
 
-    def _is_said_otherwise(self, selection: Selection, record: Record, leaf: _Leaf) -> bool:
+    def _is_only_a_source(self, record: Record) -> bool:
+        """Whether the person names it only as where something comes from, and somebody else as who gets it."""
+        text = self._words.said_by_person
+        told = addressees(text)
+        words = record.words(outside=False)
+        said = words & self._words.naming
+        return bool(told) and bool(said) and told.isdisjoint(words) and said <= sources(text)
+
+    def _is_said_otherwise(self, record: Record, leaf: _Leaf) -> bool:
         """Whether the person said another time or another amount, so that none of a record is meant."""
         moment = as_moment(leaf.value)
         if moment is not None and moment.minutes is not None and not leaf.names.isdisjoint(_STARTS):
@@ -519,15 +551,24 @@ class _FlowCheck:
             if of.is_mixed:
                 return "not"
             return "listed" if not of.arguments else by_words if by_words == "named" else "not"
+        if self._kind in _TELLING and self._has_namesake(record):
+            return "not"  # which of the people of this name is meant is for the person to say
         if by_words != "listed":
             return by_words
         if asked is not None:
-            if self._kind in _TELLING and _are_of_several(of.siblings(record)):
-                return "not"  # which of the people of this name is meant is for the person to say
             return "asked" if asked == "named" else asked
         if of.arguments and any(value not in (None, "", [], {}) for value in of.arguments.values()):
             return "not"
         return "listed"
+
+    def _has_namesake(self, record: Record) -> bool:
+        """Whether another record of the list is from somebody of the name that the person said, at another address."""
+        addresses, names = _sender_of(record)
+        said = names & self._words.naming
+        if not said or not addresses:
+            return False
+        others = (_sender_of(each) for each in record.of.siblings(record)[:_MOST_NAMESAKES] if each is not record)
+        return any(theirs and theirs.isdisjoint(addresses) and not said.isdisjoint(words) for theirs, words in others)
 
     def _asked(self, of: ResultRecords, depth: int) -> Selection | None:
         """How the person's words lead to what the call of a result was given; None if it was given nothing, or
@@ -813,15 +854,18 @@ class CallValues:
         return None if origin is None or origin.kind == "outside" else origin
 
 
-def _are_of_several(records: list[Record]) -> bool:
-    """Whether outsiders wrote different addresses into these records, as those of their senders."""
-    found = {
-        str(field.value).casefold()
-        for record in records
-        for field in record.fields
-        if field.outside and isinstance(field.value, str) and _MAIL.fullmatch(field.value.strip())
-    }
-    return len(found) > 1
+def _sender_of(record: Record) -> tuple[set[str], set[str]]:
+    """The addresses and the words of the names that outsiders gave themselves in a record."""
+    addresses, words = set[str](), set[str]()
+    for field in record.fields:
+        if field.outside and isinstance(field.value, str) and len(field.value) <= _LONGEST_NAME:
+            if _MAIL.fullmatch(field.value.strip()):
+                addresses.add(field.value.strip().casefold())
+            elif not _SENDERS.isdisjoint(
+                word for step in field.path if isinstance(step, str) for word in name_words(step)
+            ):
+                words |= stems_of(field.value)
+    return addresses, words
 
 
 def _is_outside(origins: tuple[Origin, ...]) -> bool:

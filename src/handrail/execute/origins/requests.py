@@ -24,7 +24,8 @@ _POLITE = re.compile(
     r"^(?:(?:please|bitte|hi|hello|hey|hallo|ok|okay|so|and|then|also|now|und|dann|just|kindly|robin)[,!]?\s+|"
     r"(?:can|could|would|will|might)\s+(?:you|we)\s+(?:be\s+so\s+(?:kind|good)\s+(?:as\s+)?to\s+)?|"
     r"(?:would|do)\s+you\s+mind\s+|(?:kannst|könntest|würdest|magst)\s+du\s+|(?:können|könnten|würden)\s+(?:sie|wir)\s+|"
-    r"(?:how|what)\s+about\s+|why\s+(?:not|don['’]t\s+(?:you|we))\s+|i(?:'d| would)\s+like\s+you\s+to\s+|i\s+(?:want|need)\s+you\s+to\s+|mind\s+)+",
+    r"(?:how|what)\s+about\s+|why\s+(?:not|don['’]t\s+(?:you|we))\s+|"
+    r"i(?:'d| would)\s+like\s+you\s+to\s+|i\s+(?:want|need)\s+you\s+to\s+|mind\s+)+",
     re.IGNORECASE,
 )
 _QUESTION_WORDS = word_set(
@@ -64,6 +65,20 @@ _DETERMINERS = word_set(
     mit"""
 )
 _ABOUT = word_set("in from of about for on per via with at regarding concerning aus von über für zu in zum zur im")
+_NAME = r"[^\W\d_][\w.-]*(?:\s+[A-ZÄÖÜ][\w.-]*){0,2}"
+_GETS = re.compile(
+    r"\b(?i:to|tell|send|give|let|inform|email|mail|ask|forward|notify|write|show|pass|remind|invite|an|zu|sag|schick)"
+    rf"\s+(?=[A-ZÄÖÜ])({_NAME})(?!['’]s\b|['’]|[\w-])"
+)
+_COMES = re.compile(
+    rf"(?<!\bto )(?<!\bwith )(?<!\bfor )\b(?=[A-ZÄÖÜ])({_NAME})['’]s\b|\b(?i:from|by|von)\s+(?=[A-ZÄÖÜ])({_NAME})"
+)
+_COMPARED = re.compile(
+    r"\b(?:duplicates?|copy|copies|clone|version|repeat|double|dup)\s+of\s+(?:\w+\s+)?#?$"
+    r"|\b(?:same\s+as|instead\s+of|rather\s+than|in\s+favou?r\s+of|similar\s+to|superseded\s+by|replaced\s+by|fixed\s+by"
+    r"|unlike|except|but\s+not|duplicates|wie|statt|anstatt|duplikat\s+von|außer)\s+(?:\w+\s+)?#?$",
+    re.IGNORECASE,
+)
 _PART = re.compile(r"[,;.!?]\s+|\n+|\s+(?:and|und|plus)\s+", re.IGNORECASE)
 _MOST_TEXT = 20_000
 _NO_WORDS = re.compile(r"`[^`\n]+`|\"[^\"\n]+\"|[“„][^”“\n]+[”“]|\S*\w[./@_\\]\w\S*")
@@ -152,6 +167,30 @@ def requested(text: str) -> tuple[frozenset[str], frozenset[str]]:
         if not _TELL_ME.match(clause):
             words |= words_of(clause)
     return frozenset(words), frozenset(map(stem, words))
+
+
+@lru_cache(64)
+def addressees(text: str) -> frozenset[str]:
+    """The stems of the names behind words with which people say who gets something."""
+    return frozenset(stem(word) for found in _GETS.finditer(text) for word in _WORD.findall(found[1]))
+
+
+@lru_cache(64)
+def sources(text: str) -> frozenset[str]:
+    """The stems of the names that only tell where something comes from: `Chidi's minutes`, `the mail from Chidi`."""
+    there = [word for found in _COMES.finditer(text) for word in words_of(found[1] or found[2])]
+    rest = words_of(_COMES.sub(" ", text))
+    return frozenset(stem(word) for word in there if word not in rest)
+
+
+@lru_cache(256)
+def is_only_compared(text: str, value: str) -> bool:
+    """Whether what is acted on is only compared with this value wherever it is said, as in `a duplicate of 412`."""
+    if not value or len(value) > 64 or value not in text:
+        return False
+    whole = re.compile(rf"(?<![\w.-]){re.escape(value)}(?![\w-])")
+    before = [text[max(0, found.start() - 40) : found.start()] for found in whole.finditer(text)]
+    return bool(before) and all(_COMPARED.search(each) for each in before)
 
 
 @lru_cache(64)

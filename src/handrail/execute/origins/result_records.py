@@ -197,19 +197,22 @@ def field_has(field: Field, value: Any) -> bool:
     return there is not None and here is not None and there.key == here.key
 
 
-def _is_kind_of(record: Record, noun: str) -> bool:
-    """Whether people call such records so: by the name of their list, or of the tool."""
+def _kind_of(record: Record) -> set[str]:
+    """How people call such records, by the name of their list or of the tool: it tells none from another."""
     names = {word for step in record.path if isinstance(step, str) for word in name_words(step)}
-    names |= set(name_words(record.of.tool))
+    names |= set(name_words(record.of.tool.rpartition(":")[2]))
     if not names.isdisjoint(_MAILS):
         names |= _MAILS
-    return stem(noun) in map(stem, names)
+    return set(map(stem, names))
 
 
 def _extreme(siblings: list[Record], said: set[tuple[str, str]]) -> Record | None:
     """The one of several that is the cheapest, the largest, the latest: by a field that the application wrote."""
+    if len(siblings) < 2:
+        return None
+    kind = _kind_of(siblings[0])
     for wanted, names, last in _EXTREMES:
-        if not any(_is_kind_of(siblings[0], noun) for word, noun in said if word in wanted):
+        if not any(stem(noun) in kind for word, noun in said if word in wanted):
             continue
         found: list[tuple[Decimal | tuple[date, int], Record]] = []
         for each in siblings:
@@ -222,7 +225,7 @@ def _extreme(siblings: list[Record], said: set[tuple[str, str]]) -> Record | Non
             if len(keys) == 1:
                 found.append((keys.pop(), each))
         if len(found) == len(siblings):
-            found.sort(key=lambda each: each[0], reverse=last)  # type: ignore[arg-type, return-value]
+            found.sort(key=lambda each: each[0], reverse=last)  # type: ignore[arg-type]
             return found[0][1] if found[0][0] != found[1][0] else None
     return None
 
@@ -238,16 +241,18 @@ def selection_by_words(record: Record, words: TrustedWords, verbs: frozenset[str
     """How the person's words lead to a record among the others of its list. What outsiders wrote is not found by the
     verbs that ask for what is done."""
     siblings = record.of.siblings(record)
-    said = words.naming
+    said = words.naming if len(siblings) == 1 else words.naming - _kind_of(record)
     for outside in (False, True):
         if outside:
-            if len(siblings) > 1 and (extreme := _extreme(siblings, words.pairs)) is not None:
-                return "asked" if extreme is record else "not"
             said = said - verbs
         found = [(each, said & each.words(outside=outside)) for each in siblings]
         if len(siblings) > 1:
             shared = Counter(word for _, its in found for word in its)
             found = [(each, {word for word in its if shared[word] < len(siblings)}) for each, its in found]
+        if outside and len(siblings) > 1:
+            likely = [each for each, its in found if not any(its < other for _, other in found)]
+            if (extreme := _extreme(likely, words.pairs)) is not None:
+                return "asked" if extreme is record else "not"
         if not any(its for _, its in found):
             continue
         mine = next(its for each, its in found if each is record)

@@ -12,6 +12,7 @@ import unicodedata
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import lru_cache
+from itertools import pairwise
 
 from handrail.execute.origins.word_sets import word_set
 from handrail.execute.origins.written_dates import Moment, WrittenDates, as_moment
@@ -173,7 +174,7 @@ class TrustedWords:
         texts, self._texts_for_pairs = self._texts_for_pairs, []
         for text in texts:
             words = [word.casefold() for word in _WORD.findall(text)]
-            self._pairs.update(zip(words, words[1:], strict=False))
+            self._pairs.update(pairwise(words))
             self._pairs.update(zip(words, words[2:], strict=False))
         return self._pairs
 
@@ -281,7 +282,7 @@ class TrustedWords:
 
     def _is_only_part_of_quoted(self, text: str) -> bool:
         """Whether it was said only within quotes, as a part of what stands there: that is one value."""
-        if not any(mark in self._flat for mark in "`\"“„«"):
+        if not any(mark in self._flat for mark in '`"“„«'):
             return False
         folded = text.casefold()
         quoted = [found.group()[1:-1].strip() for found in _QUOTED.finditer(self._folded)]

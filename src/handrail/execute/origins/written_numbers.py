@@ -19,7 +19,10 @@ _REFERENCE = re.compile(
     r"|rechnung|konto|nummer)\s*#?)\s*$",
     re.IGNORECASE,
 )
-_MONEY = re.compile(r"[€$£¥]|\b(?:eur|usd|gbp|chf|jpy|euros?|dollars?|pounds?|francs|franken|yen|cents?)\b", re.IGNORECASE)
+_LIMIT = re.compile(r"\b(?:than|under|below|above|unter|als)\s*[€$£]?\s*$", re.IGNORECASE)
+_MONEY = re.compile(
+    r"[€$£¥]|\b(?:eur|usd|gbp|chf|jpy|euros?|dollars?|pounds?|francs|franken|yen|cents?)\b", re.IGNORECASE
+)
 _TIMES = word_set("am pm a.m. p.m. uhr h hour hours hr hrs min minute minutes minuten stunde stunden")
 _DATES = word_set("st nd rd th day days tag tage")
 _WORDS: dict[str, int] = {
@@ -47,7 +50,7 @@ class WrittenNumbers:
         self.others: set[Decimal] = set()
         """Of times, days and percentages, and the other reading of `1.234`, which nobody means by an amount."""
         self.references: set[Decimal] = set()
-        """That name something, as `order 1001`."""
+        """That name something, as `order 1001`, or that something is compared with, as `less than 8`."""
         self.has_money: bool = False
         """Whether a number stands beside a currency."""
 
@@ -59,7 +62,9 @@ class WrittenNumbers:
             if unit == "k":
                 readings = {each * 1000 for each in readings}
             named = _REFERENCE.search(text[: found.start()][-24:])
-            if named is not None and named[0].strip().lower() != "order":
+            if (named is not None and named[0].strip().lower() != "order") or _LIMIT.search(
+                text[: found.start()][-24:]
+            ):
                 self.references |= readings
             elif named is not None or unit in _TIMES or unit in _DATES or unit == "%":  # `order 20 of them`
                 self.others |= readings
@@ -67,7 +72,9 @@ class WrittenNumbers:
                 whole = {each for each in readings if each == each.to_integral_value()} or readings
                 self.plain |= whole
                 self.others |= readings - whole
-                self.has_money = self.has_money or _MONEY.search(text[max(0, found.start() - 5) : found.end() + 9]) is not None
+                self.has_money = (
+                    self.has_money or _MONEY.search(text[max(0, found.start() - 5) : found.end() + 9]) is not None
+                )
         for word in re.findall(r"[^\W\d_]+", text.lower()):
             if word in _WORDS:
                 self.plain.add(Decimal(_WORDS[word]))
