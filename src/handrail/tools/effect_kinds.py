@@ -9,13 +9,15 @@ import re
 from functools import lru_cache
 
 _KINDS: dict[str, str] = {
-    "send": """send sends sending sent mail email e-mail write writes text message tell tells inform notify let forward
+    "send": """apologise apologize say announce
+        send sends sending sent mail email e-mail write writes text message tell tells inform notify let forward
         answer reply respond dispatch deliver submit contact remind ask ping share post invite confirm thank
         congratulate
         schicke schick schicken sende senden schreib schreibe schreiben antworte antworten teile informiere leite sag
         sage
         erinnere frag frage lade""",
-    "reply": """thank thanks get mail write accept decline agree ask reply replies respond answer answers react write
+    "reply": """apologise apologize say
+        thank thanks get mail write accept decline agree ask reply replies respond answer answers react write
         tell let send confirm antworte antworten beantworte""",
     "forward": "forward forwards relay redirect pass send share leite weiterleiten weiter",
     "pay": """give pay pays paid payment transfer transfers wire remit settle refund reimburse donate send tip topup top
@@ -44,7 +46,7 @@ _KINDS: dict[str, str] = {
     "archive": "archive archives file move clean tidy archiviere archivieren",
     "mark": "mark marks flag star label tag set read unread done complete markiere markieren",
     "label": "label labels tag tags mark flag categorise categorize add markiere",
-    "assign": "assign assigns give hand reassign delegate weise zuweisen",
+    "assign": "assign assigns take give hand reassign delegate weise zuweisen",
     "close": "close closes resolve shut finish end done schließe schließen",
     "open": "open opens reopen create file start öffne öffnen",
     "merge": "merge merges land integrate accept führe zusammenführen",
@@ -83,6 +85,7 @@ _KINDS: dict[str, str] = {
     "snooze": "snooze later remind postpone",
 }
 _SAME: dict[str, str] = {
+    "money": "pay", "funds": "pay", "reassign": "assign",
     "email": "send", "mail": "send", "compose": "send", "dispatch": "send",
     "message": "send", "notify": "send", "dm": "send", "sms": "send", "tell": "send",
     "relay": "forward", "redirect": "forward", "respond": "reply",
@@ -110,11 +113,14 @@ _GRAVE_WORDS = frozenset(
 """Words in the names of tools that others could get in by, or that undo more than one thing."""
 UNMAKING = frozenset({"delete", "cancel", "close", "revoke", "block", "unsubscribe", "move", "archive", "mark", "open"})
 """Where a title does not say what is written, but what it is done to."""
+_PARTICLES = ("back", "out", "off", "down", "over", "up", "in")
 _WEAK = frozenset({"make", "do", "add", "create", "place", "submit", "perform", "issue", "put", "set", "new"})
 """Verbs that another word of the name tells more of: `add_label` labels, `make_payment` pays."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _ASKED = {kind: frozenset(words.split()) for kind, words in _KINDS.items()}
-_NOUNS = frozenset({"mail", "email", "message", "payment", "order", "comment", "review", "label", "tag", "command"})
+_NOUNS = frozenset(
+    {"money", "funds", "mail", "email", "message", "payment", "order", "comment", "review", "label", "tag", "command"}
+)
 """Words of names that are verbs only where no other verb stands beside them, as in `delete_mail`."""
 
 
@@ -152,6 +158,11 @@ def effect_kind(name: str) -> str:
     return strict[0] if strict and kinds[0] not in UNMAKING else kinds[0]
 
 
+def grave_words_of(name: str) -> frozenset[str]:
+    """The words of a name that tell of what others could get in by."""
+    return _GRAVE_WORDS.intersection(name_words(name))
+
+
 def nouns_of(name: str) -> set[str]:
     """What a name speaks of, besides what is done to it."""
     return {word for word in name_words(name)[1:] if len(word) > 2 and word not in _WEAK}
@@ -171,4 +182,6 @@ def words_that_ask(name: str) -> frozenset[str]:
         also = also - UNMAKING - {"update", "create"} if kind not in also else also - UNMAKING - {"update"}
         return frozenset({kind}).union(*(_ASKED.get(each, frozenset()) for each in {kind, *also}))
     first = next((word for word in _verbs_of(name) if _SAME.get(word, word) == kind), kind)
-    return _ASKED.get(kind, frozenset()) | _ASKED.get(first, frozenset()) | {kind, first}
+    parted = {first.removesuffix(each) for each in _PARTICLES if first.endswith(each) and len(first) > len(each) + 2}
+    parted = parted if first not in _ASKED and first not in _SAME else set()  # `roll it back` for `rollback`
+    return _ASKED.get(kind, frozenset()) | _ASKED.get(first, frozenset()) | {kind, first} | parted

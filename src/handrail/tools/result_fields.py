@@ -18,7 +18,7 @@ from handrail.core.calls import ResultLabels
 from handrail.core.errors import InvalidDefinition
 
 ITEM = "[]"
-_LABEL = re.compile(r"(?:\[\])*[^.\[\]]+(?:\[\])*(?:\.[^.\[\]]+(?:\[\])*)*|(?:\[\])+")
+_LABEL = re.compile(r"(?:(?:\[\])+\.)?(?:\[\])*[^.\[\]]+(?:\[\])*(?:\.[^.\[\]]+(?:\[\])*)*|(?:\[\])+")
 _NAME = re.compile(r"[\w-]{1,64}")
 _WHOLE = ResultLabels(untrusted=True)
 _WRITTEN = frozenset(

@@ -44,6 +44,7 @@ from handrail.tools.effect_kinds import (
     STRICT,
     UNMAKING,
     effect_kind,
+    grave_words_of,
     is_grave,
     name_words,
     nouns_of,
@@ -83,6 +84,7 @@ _NAMES = word_set("id number iban email user username login phone url path name 
 _NAME_ONLY = {("name",), ("beneficiary",), ("payee",), ("holder",), ("label",)}
 _SHARES = word_set("percent percentage pct discount rate")
 _RELATED = word_set("duplicate of original parent related reference instead target body text content comment")
+_SECRETS = word_set("password passwords passphrase passcode pin secret")
 _SIZES = word_set("size max min most least guests seats persons people adults nights level score rating points")
 _COMMON = VAGUE | {"send", "let", "tell", "pass"}
 _TELLING = frozenset({"send", "reply", "forward"})
@@ -315,7 +317,7 @@ class _FlowCheck:
             return None
         if (value is None or value in ("", [], {})) and not isinstance(value, bool | int | float):
             return None if leaf.required else Origin("default")
-        if _is_default(value, leaf.schema):
+        if _is_default(value, leaf.schema) and not self._is_other_choice_said(leaf):
             return Origin("default")
         if isinstance(value, bool):
             named = value and self._words.has_stem_of(
@@ -326,7 +328,7 @@ class _FlowCheck:
             return Origin("default")  # the least there is
         if self._is_said(leaf):
             return Origin("person")
-        if "enum" in leaf.schema and isinstance(value, str) and self._words.has_related(value):
+        if self._is_choice_said(leaf):
             return Origin("person")
         if isinstance(value, str) and (parts := url_parts(value)) is not None:
             return Origin("person") if self._is_said_in_parts(parts) else self._field_origin(leaf)
@@ -334,8 +336,27 @@ class _FlowCheck:
             return Origin("person")
         return self._field_origin(leaf)
 
+    def _is_choice_said(self, leaf: _Leaf) -> bool:
+        """Whether the person said one of the values that are offered, in another form."""
+        value = leaf.value
+        if "enum" not in leaf.schema or not isinstance(value, str):
+            return False
+        return self._words.has_related(value) or self._words.has_run_together(value)
+
+    def _is_other_choice_said(self, leaf: _Leaf) -> bool:
+        """Whether the person said another of the values that are offered."""
+        choices = leaf.schema.get("enum")
+        if not isinstance(choices, list) or leaf.value not in choices or len(choices) < 2:
+            return False
+        others = [each for each in choices if each != leaf.value and isinstance(each, str)]
+        if isinstance(leaf.value, str) and (self._words.has(leaf.value) or self._words.has_run_together(leaf.value)):
+            return False
+        return any(self._words.has(each) or self._words.has_run_together(each) for each in others)
+
     def _is_said(self, leaf: _Leaf) -> bool:
         value, names = leaf.value, leaf.names
+        if isinstance(value, str) and not names.isdisjoint(_SECRETS):
+            return self._words.has_exactly(value) and value.casefold() not in names
         if not names.isdisjoint(_AMOUNTS | _COUNTS) and self._names_a_thing(leaf):
             return False
         scale = 100 if not names.isdisjoint(_CENTS) else 1
@@ -392,8 +413,19 @@ class _FlowCheck:
         with_number = [said for numbers, said in clauses if not numbers.isdisjoint(meant)]
         if not with_number or any(mine & said for said in with_number):
             return False
-        named = any(mine & said for numbers, said in clauses if numbers.isdisjoint(meant))
-        return named and all(others & said for said in with_number)
+        named = [numbers for numbers, said in clauses if numbers.isdisjoint(meant) and mine & said]
+        if any(len(numbers) == 1 for numbers in named) and self._is_beside_said_address(leaf):
+            return True
+        return bool(named) and all(others & said for said in with_number)
+
+    def _is_beside_said_address(self, leaf: _Leaf) -> bool:
+        """Whether the person said the address that a number goes to."""
+        here = leaf.pointer.rpartition("/")[0]
+        return any(
+            each.is_outward and each.pointer.rpartition("/")[0] == here and self._words.has(each.value, place=True)
+            for each in self._leaves
+            if each is not leaf and each.role == "directs"
+        )
 
     def _names_a_thing(self, leaf: _Leaf) -> bool:
         """Whether a number was said once, and is the name of what another argument means, as that of an order."""
@@ -635,8 +667,9 @@ class _FlowCheck:
         words, stems = requested(text)
         verbs = words_that_ask(self._tool.name)
         heard = {verb for verb in verbs if verb in words or stem(verb) in stems}
+        grave = grave_words_of(self._tool.name)
         if heard and not self._is_name_of_another(run.tools, heard):
-            return True
+            return not grave or not stems.isdisjoint(map(stem, grave))
         if self._kind in STRICT or self._kind in UNMAKING:
             return False
         nouns = {word for word in nouns_of(self._tool.name) if word not in STOP}
@@ -669,6 +702,9 @@ class _FlowCheck:
         """
         text = self._words.said_by_person
         vague = frozenset[str]() if self._kind in UNMAKING else None
+        grave = grave_words_of(self._tool.name)
+        if grave and requested(text)[1].isdisjoint(map(stem, grave)):
+            return False
         if not text or run.has_other_effect() or self._is_something_else_asked(run.tools, text, vague):
             return False
         asking = asking_words(text)
@@ -734,7 +770,11 @@ class _FlowCheck:
             not other.reads
             and other.scoped_name not in self._tool.names
             and effect_kind(other.name) != self._kind
-            and asks_with(text, words_that_ask(other.name), vague if self._is_done_to(other, stems) else None)
+            and asks_with(
+                text,
+                words_that_ask(other.name),
+                VAGUE if vague is None or not self._is_done_to(other, stems) else vague,
+            )
             for other in tools
         )
 

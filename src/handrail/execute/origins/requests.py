@@ -42,6 +42,7 @@ _READING = word_set(
     vergleiche vergleich zähle nenne übersetze überblick kurzfassung wissen verstehen verstehe"""
 )
 """Words with which people ask to be told something."""
+_TELLING = word_set("give tell show report brief let")
 _SHORTLY = re.compile(
     r"\bin (?:short|brief|(?:a|one|two|three|a few|\d+) (?:sentences?|lines?|words?)|plain words|kürze)\b"
     r"|\b(?:two|three|few|\d+) (?:sentences|lines)\b|\b(?:main|key) (?:points|facts)\b|\b(?:kurz|stichpunkte)\b"
@@ -205,11 +206,17 @@ def numbered_clauses(text: str) -> tuple[tuple[frozenset[Decimal], frozenset[str
     return tuple(found)
 
 
+def _begins_with_reading(clause: str) -> bool:
+    first = _WORD.match(clause)
+    return first is not None and first.group().casefold() in _READING - _TELLING
+
+
 def asks_for_noun(text: str, nouns: set[str]) -> bool:
     """Whether one of these nouns is what a text wants, and not only what something is in, from or about."""
     wanted = set(map(stem, nouns))
+    clauses = [clause for clause, question in _clauses(_plain(text)) if not _begins_with_reading(clause)]
     before: tuple[str, ...] = ()
-    for found in _WORD.finditer(_plain(text)):
+    for found in _WORD.finditer(". ".join(clauses)):
         word = found.group().casefold()
         if word in nouns or stem(word) in wanted:
             at = before[:-1] if before and before[-1] in _DETERMINERS - _ABOUT else before

@@ -42,6 +42,8 @@ _EXTREMES = (
     (word_set("largest biggest größte größten größtes"), _BIG, True),
     (word_set("smallest kleinste kleinsten kleinstes"), _BIG, False),
     (word_set("latest newest recent last letzte letzten letztes neueste neuesten neuestes"), _WHEN, True),
+    (word_set("oldest älteste ältesten ältestes"), word_set("age"), True),
+    (word_set("newest youngest neueste neuesten neuestes"), word_set("age"), False),
     (word_set("oldest earliest älteste ältesten ältestes früheste frühesten"), _WHEN, False),
 )
 """Words for the one of several that has the least or the most of something, the fields that tell it, and which."""
@@ -80,6 +82,15 @@ class Record:
                 for word in stems_of(str(field.value)[:_MOST_WORDS])
             }
         return self._identity
+
+    @property
+    def numbers(self) -> set[str]:
+        """The fields that are nothing but a number."""
+        return {
+            str(field.value)
+            for field in self.fields
+            if isinstance(field.value, int) or (isinstance(field.value, str) and field.value.isdecimal())
+        }
 
     def words(self, *, outside: bool) -> set[str]:
         """The words of its fields, those that outsiders write included or not."""
@@ -225,7 +236,7 @@ def _extreme(siblings: list[Record], said: set[tuple[str, str]]) -> Record | Non
             if len(keys) == 1:
                 found.append((keys.pop(), each))
         if len(found) == len(siblings):
-            found.sort(key=lambda each: each[0], reverse=last)  # type: ignore[arg-type]
+            found.sort(key=lambda each: each[0], reverse=last)
             return found[0][1] if found[0][0] != found[1][0] else None
     return None
 
@@ -246,6 +257,8 @@ def selection_by_words(record: Record, words: TrustedWords, verbs: frozenset[str
         if outside:
             said = said - verbs
         found = [(each, said & each.words(outside=outside)) for each in siblings]
+        if not words.dated.isdisjoint(said):  # the 1 of `1 June` is not the name of what has the number 1
+            found = [(each, its - (words.dated & each.numbers)) for each, its in found]
         if len(siblings) > 1:
             shared = Counter(word for _, its in found for word in its)
             found = [(each, {word for word in its if shared[word] < len(siblings)}) for each, its in found]

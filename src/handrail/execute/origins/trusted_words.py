@@ -28,6 +28,7 @@ _CURRENCIES = {"€": "eur", "euro": "eur", "euros": "eur", "$": "usd", "dollar"
                "¥": "jpy", "yen": "jpy"}  # fmt: skip
 _ADDRESS = re.compile(r"https?://\S+|[\w.+-]+@[\w.-]+\w")
 _QUOTED = re.compile(r"`[^`\n]+`|\"[^\"\n]+\"|[“„][^”“\n]+[”“]|«[^»\n]+»")
+_TELLS_DAY = re.compile(r"\b(?:today|current\s+(?:date|day|time)|date\s+is|it\s+is|now|heute|datum)\b", re.IGNORECASE)
 _PARTS = re.compile(r"[\s_,;()\-]+")
 _DOUBLING = ("ing", "ers", "er", "ed")
 _LONG_STEM = 6
@@ -88,6 +89,7 @@ class TrustedWords:
     """The words of the person and of the program. They are read when they are first needed."""
 
     __slots__ = (
+        "_dated",
         "_dates",
         "_days",
         "_flat",
@@ -116,6 +118,7 @@ class TrustedWords:
         self._stems: set[str] = set()
         self._numbers = WrittenNumbers()
         self._dates = WrittenDates()
+        self._dated: set[str] = set()
         self._days: set[date] = set()
         """On which a text may have been written."""
         self._flat: str = ""
@@ -149,12 +152,13 @@ class TrustedWords:
             plain = WrittenDates()
             if not person:
                 plain.read(text, self._days)
-                self._days |= {day for day in plain.days if len(plain.days) <= 4 and "today" in text.lower()}
+                self._days |= {day for day in plain.days if len(plain.days) <= 4 and _TELLS_DAY.search(text)}
         for text, person in new:
             rest = self._dates.read(text, self._days)
             self._numbers.read(rest)
             if person:
                 self._words |= words_of(text)
+                self._dated |= {word for word in words_of(text) - words_of(rest) if word.isdecimal()}
                 self._texts_for_pairs.append(text)
                 self._naming |= stems_of(_ADDRESS.sub(" ", text))
                 self._naming |= {part for part in _ADDRESS.findall(text) if part}
@@ -169,13 +173,20 @@ class TrustedWords:
         return self._words
 
     @property
+    def dated(self) -> set[str]:
+        """What stands in digits only in days and times."""
+        return self._dated
+
+    @property
     def pairs(self) -> set[tuple[str, str]]:
-        """Words of the person, each with one of the two that follow it, in small letters."""
+        """Words of the person, each with one that stands near it, in small letters."""
         texts, self._texts_for_pairs = self._texts_for_pairs, []
         for text in texts:
             words = [word.casefold() for word in _WORD.findall(text)]
             self._pairs.update(pairwise(words))
             self._pairs.update(zip(words, words[2:], strict=False))
+            for far in (1, 2, 3):  # `which case is the oldest`
+                self._pairs.update(zip(words[far:], words, strict=False))
         return self._pairs
 
     @property
@@ -279,6 +290,15 @@ class TrustedWords:
         """Whether a time of so many minutes was said; without a word on it, a usual one counts."""
         known: set[int] | frozenset[int] = self._dates.durations or _USUAL
         return minutes in known
+
+    def has_exactly(self, text: str) -> bool:
+        """Whether a text was said in these letters, large and small."""
+        return stands_whole(text, self._flat)
+
+    def has_run_together(self, word: str) -> bool:
+        """Whether a word was said, with or without spaces and signs, as `won't fix` for `wontfix`."""
+        letters = re.sub(r"[\W_]+", "", word.casefold())
+        return len(letters) >= _LONG_STEM and letters in re.sub(r"[\W_]+", "", self._folded)
 
     def _is_only_part_of_quoted(self, text: str) -> bool:
         """Whether it was said only within quotes, as a part of what stands there: that is one value."""

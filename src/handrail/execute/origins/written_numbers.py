@@ -20,6 +20,10 @@ _REFERENCE = re.compile(
     re.IGNORECASE,
 )
 _LIMIT = re.compile(r"\b(?:than|under|below|above|unter|als)\s*[€$£]?\s*$", re.IGNORECASE)
+_SUM_OF = re.compile(
+    r"\b(?:payment|transfer|amount|sum|donation|refund|fee|credit|tip|betrag|zahlung|überweisung)\s+(?:of|von|über)\s*$",
+    re.IGNORECASE,
+)
 _MONEY = re.compile(
     r"[€$£¥]|\b(?:eur|usd|gbp|chf|jpy|euros?|dollars?|pounds?|francs|franken|yen|cents?)\b", re.IGNORECASE
 )
@@ -61,10 +65,9 @@ class WrittenNumbers:
             readings = number_readings(found["number"])
             if unit == "k":
                 readings = {each * 1000 for each in readings}
-            named = _REFERENCE.search(text[: found.start()][-24:])
-            if (named is not None and named[0].strip().lower() != "order") or _LIMIT.search(
-                text[: found.start()][-24:]
-            ):
+            before = text[max(0, found.start() - 24) : found.start()]
+            named = _REFERENCE.search(before)
+            if (named is not None and named[0].strip().lower() != "order") or _LIMIT.search(before):
                 self.references |= readings
             elif named is not None or unit in _TIMES or unit in _DATES or unit == "%":  # `order 20 of them`
                 self.others |= readings
@@ -72,9 +75,8 @@ class WrittenNumbers:
                 whole = {each for each in readings if each == each.to_integral_value()} or readings
                 self.plain |= whole
                 self.others |= readings - whole
-                self.has_money = (
-                    self.has_money or _MONEY.search(text[max(0, found.start() - 5) : found.end() + 9]) is not None
-                )
+                beside = text[max(0, found.start() - 5) : found.end() + 9]
+                self.has_money = self.has_money or bool(_MONEY.search(beside) or _SUM_OF.search(before))
         for word in re.findall(r"[^\W\d_]+", text.lower()):
             if word in _WORDS:
                 self.plain.add(Decimal(_WORDS[word]))
