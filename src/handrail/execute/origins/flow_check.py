@@ -84,8 +84,10 @@ _NAMES = word_set("id number iban email user username login phone url path name 
 _NAME_ONLY = {("name",), ("beneficiary",), ("payee",), ("holder",), ("label",)}
 _SHARES = word_set("percent percentage pct discount rate")
 _RELATED = word_set("duplicate of original parent related reference instead target body text content comment")
-_SECRETS = word_set("password passwords passphrase passcode pin secret")
 _SIZES = word_set("size max min most least guests seats persons people adults nights level score rating points")
+_COUNTING = _AMOUNTS | _COUNTS | _LENGTHS | _CENTS | _SHARES | _SIZES
+_HOW_MUCH = _AMOUNTS | _COUNTS | _CENTS
+_SECRETS = word_set("password passwords passphrase passcode pin secret")
 _COMMON = VAGUE | {"send", "let", "tell", "pass"}
 _TELLING = frozenset({"send", "reply", "forward"})
 _SHOWN = 80
@@ -127,8 +129,7 @@ class _Leaf:
 
     @property
     def names(self) -> frozenset[str]:
-        words = (*name_words(self.name), *name_words(self.pointer.rpartition("/")[2]))
-        return frozenset(words)
+        return _words_of_names(self.name, self.pointer.rpartition("/")[2])
 
     @property
     def is_place(self) -> bool:
@@ -139,6 +140,17 @@ class _Leaf:
     def is_outward(self) -> bool:
         """Whether it leads out of the application, as an address does."""
         return isinstance(self.value, str) and _OUTWARD.search(self.value) is not None
+
+
+@lru_cache(4096)
+def _words_of_names(name: str, last: str) -> frozenset[str]:
+    return frozenset((*name_words(name), *name_words(last)))
+
+
+@lru_cache(1024)
+def _heard(name: str, words: frozenset[str], stems: frozenset[str]) -> frozenset[str]:
+    """The verbs that ask for a tool, in some form, among words."""
+    return frozenset(verb for verb in words_that_ask(name) if verb in words or stem(verb) in stems)
 
 
 @lru_cache(2048)
@@ -366,10 +378,10 @@ class _FlowCheck:
             and is_only_compared(self._words.said_by_person, str(value))
         ):
             return False
-        if not names.isdisjoint(_AMOUNTS | _COUNTS | _CENTS) and self._belongs_to_another(leaf):
+        if not names.isdisjoint(_HOW_MUCH) and self._belongs_to_another(leaf):
             return False
         amount = not names.isdisjoint(_AMOUNTS) and names.isdisjoint(_SHARES)
-        counts = not names.isdisjoint(_AMOUNTS | _COUNTS | _LENGTHS | _CENTS | _SHARES | _SIZES)
+        counts = not names.isdisjoint(_COUNTING)
         if isinstance(value, str) and value.isalpha() and stem(value) in self._verbs_of_name:
             return False  # it only says what is done, as `merge` does
         if self._words.has(value, amount=amount, counts=counts, scale=scale, place=leaf.is_place):
@@ -665,8 +677,7 @@ class _FlowCheck:
         """Whether the person's words ask for what the tool does."""
         text = self._words.said_by_person
         words, stems = requested(text)
-        verbs = words_that_ask(self._tool.name)
-        heard = {verb for verb in verbs if verb in words or stem(verb) in stems}
+        heard = _heard(self._tool.name, words, stems)
         grave = grave_words_of(self._tool.name)
         if heard and not self._is_name_of_another(run.tools, heard):
             return not grave or not stems.isdisjoint(map(stem, grave))
@@ -678,7 +689,7 @@ class _FlowCheck:
         chosen = (leaf.value for leaf in self._leaves if "enum" in leaf.schema and isinstance(leaf.value, str))
         return any(self._words.has(value) for value in chosen)
 
-    def _is_name_of_another(self, tools: RegisteredTools, heard: set[str]) -> bool:
+    def _is_name_of_another(self, tools: RegisteredTools, heard: frozenset[str]) -> bool:
         """Whether each verb that asks for the tool is the name of another kind of effect that the run could have."""
         mine, family = set(map(stem, name_words(self._tool.name))), self._kind in _TELLING
         own = {verb for verb in heard if stem(verb) not in mine}

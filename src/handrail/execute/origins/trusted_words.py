@@ -89,6 +89,7 @@ class TrustedWords:
     """The words of the person and of the program. They are read when they are first needed."""
 
     __slots__ = (
+        "_by_person",
         "_dated",
         "_dates",
         "_days",
@@ -121,6 +122,7 @@ class TrustedWords:
         self._dated: set[str] = set()
         self._days: set[date] = set()
         """On which a text may have been written."""
+        self._by_person: str = ""
         self._flat: str = ""
         self._folded: str = ""
 
@@ -163,6 +165,7 @@ class TrustedWords:
                 self._naming |= stems_of(_ADDRESS.sub(" ", text))
                 self._naming |= {part for part in _ADDRESS.findall(text) if part}
             self._said.append((text, person))
+        self._by_person = "\n".join(text for text, person in self._said if person)
         self._stems = {stem(word) for word in self._words}
         self._flat = "\n".join(plain_form(text) for text, _ in self._said)[-MOST:]
         self._folded = self._flat.casefold()
@@ -206,7 +209,7 @@ class TrustedWords:
     @property
     def said_by_person(self) -> str:
         """What the person said, message by message."""
-        return "\n".join(text for text, person in self._said if person)
+        return self._by_person
 
     def has_related(self, word: str) -> bool:
         """Whether the person said a word of the same origin, as `approval` for `approve`."""

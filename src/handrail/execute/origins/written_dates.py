@@ -104,7 +104,7 @@ class Moment:
 
 def as_moment(value: object) -> Moment | None:
     """A text that is nothing but a day or a time in the notation of programs."""
-    if not isinstance(value, str) or not 4 <= len(value) <= 40:
+    if not isinstance(value, str) or not 4 <= len(value) <= 40 or not value.lstrip()[:1].isdigit():
         return None
     if found := _VALUE.fullmatch(value.strip()):
         day = _day(int(found[1]), int(found[2]), int(found[3]))

@@ -19,6 +19,7 @@ _REFERENCE = re.compile(
     r"|rechnung|konto|nummer)\s*#?)\s*$",
     re.IGNORECASE,
 )
+_PLAIN = re.compile(r"\s*[-+]?[0-9]+(?:\.[0-9]+)?\s*")
 _LIMIT = re.compile(r"\b(?:than|under|below|above|unter|als)\s*[€$£]?\s*$", re.IGNORECASE)
 _SUM_OF = re.compile(
     r"\b(?:payment|transfer|amount|sum|donation|refund|fee|credit|tip|betrag|zahlung|überweisung)\s+(?:of|von|über)\s*$",
@@ -115,6 +116,6 @@ def as_number(value: object) -> Decimal | None:
             return Decimal(str(value))
         except InvalidOperation:
             return None
-    if isinstance(value, str) and len(value) <= 40 and re.fullmatch(r"[-+]?\d+(?:\.\d+)?", value.strip(), re.ASCII):
+    if isinstance(value, str) and len(value) <= 40 and _PLAIN.fullmatch(value):
         return Decimal(value.strip())
     return None
