@@ -31,8 +31,8 @@ def sends_out(definition: ToolDefinition) -> bool:
     """Whether what a tool is given leaves: it says so, or it is given the address of what it fetches."""
     if definition.sends_out:
         return True
-    known = definition.input_schema.get("properties", {})
-    return any(
+    known = definition.input_schema.get("properties")
+    return isinstance(known, dict) and any(
         not _FETCHED.isdisjoint(name_words(name)) or (isinstance(schema, dict) and schema.get("format") in _FETCHED)
         for name, schema in known.items()
     )

@@ -21,6 +21,7 @@ ITEM = "[]"
 _LABEL = re.compile(r"(?:(?:\[\])+\.)?(?:\[\])*[^.\[\]]+(?:\[\])*(?:\.[^.\[\]]+(?:\[\])*)*|(?:\[\])+")
 _NAME = re.compile(r"[\w-]{1,64}")
 _WHOLE = ResultLabels(untrusted=True)
+_LONGEST_NAME = 64
 _WRITTEN = frozenset(
     {"from", "sender", "author", "by", "organizer", "organiser", "subject", "body", "text", "comment", "comments"}
     | {"preview", "snippet", "excerpt", "note", "notes", "description", "message", "html", "markdown", "remark"}
@@ -167,7 +168,7 @@ def _fields(
     own: bool,
 ) -> Iterator[Field]:
     if steps:
-        outside = outside or labels.is_untrusted(steps) or (bool(labels.untrusted) and _is_written(steps[-1]))
+        outside = outside or labels.is_untrusted(steps)
         private = private or any(steps[-len(label) :] == label for label in labels.private)
         own = own or labels.is_own(steps)
     if isinstance(value, dict):
@@ -180,11 +181,17 @@ def _fields(
         yield Field(path, value, outside and not own, private)
 
 
-@lru_cache(4096)
-def _is_written(step: str) -> bool:
-    """Whether a field of a result in which outsiders write has a name of what somebody wrote, or of who it was: if
-    nothing is said about it, it is theirs too."""
-    return len(step) <= 64 and step.lower().rpartition("_")[2] in _WRITTEN
+def is_likely_outside(path: tuple[str | int, ...], labels: ResultLabels) -> bool:
+    """Whether a field of which nothing is said, in a result of which some is untrusted, has a name of what somebody
+    wrote, or of who it was."""
+    names = [step for step in path if isinstance(step, str) and len(step) <= _LONGEST_NAME]
+    if not isinstance(labels.untrusted, tuple) or not any(
+        name.lower().rpartition("_")[2] in _WRITTEN for name in names
+    ):
+        return False
+    known = FieldLabels.of(labels, whole=False)
+    steps = tuple(step if isinstance(step, str) else ITEM for step in path)
+    return not any(known.is_own(steps[:end]) for end in range(1, len(steps) + 1))
 
 
 def is_at_top(steps: tuple[str, ...], label: tuple[str, ...]) -> bool:

@@ -13,13 +13,15 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, Literal
 
+from msgspec.structs import replace
+
 from handrail.core.calls import ResultLabels, ToolResult
 from handrail.execute.origins.trusted_words import TrustedWords, plain_form, stands_whole, stem, stems_of
 from handrail.execute.origins.word_sets import word_set
 from handrail.execute.origins.written_dates import as_moment
 from handrail.execute.origins.written_numbers import as_number
 from handrail.tools.effect_kinds import name_words
-from handrail.tools.result_fields import Field, fields_of, json_of_text
+from handrail.tools.result_fields import Field, fields_of, is_likely_outside, json_of_text
 
 Selection = Literal["named", "asked", "alike", "listed", "not"]
 """How a person's words lead to a record, the surest first: by the name that the application gave it; by what else it
@@ -149,7 +151,10 @@ class ResultRecords:
 
     def _taken_apart(self) -> Iterator[Record]:
         made: dict[tuple[str | int, ...], Record] = {}
+        likely = self.result.labels if self.result.labels is not None and self.result.labels.untrusted else None
         for field in fields_of(self.result.content, self.result.labels, untrusted=self.result.untrusted):
+            if likely and not field.outside and is_likely_outside(field.path, likely):
+                field = replace(field, outside=True)
             at = field.path
             while at and not isinstance(at[-1], int):
                 at = at[:-1]

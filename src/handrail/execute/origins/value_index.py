@@ -35,7 +35,7 @@ class ValueIndex:
         self._new: list[tuple[str, Any]] = []
         self._ids: list[str] = []
         """Of the texts, in the order in which they came."""
-        self._known: dict[str, list[Any]] = {}
+        self._known: dict[str, tuple[int, frozenset[str]]] = {}
         """Where texts were found that were looked for, and how many of the results were looked at."""
         self._texts: dict[str, str] = {}
         """All texts of a result in the form in which words are compared."""
@@ -61,19 +61,14 @@ class ValueIndex:
         words = plain if len(plain) == 1 else sorted(_words(value), key=len, reverse=True)
         if not words:
             return exact | self._texts.keys()
-        known = self._known.get(value)
-        if known is None:
+        looked, found = self._known.get(value, (0, _NONE))
+        if looked < len(self._ids):
+            new = (id for id in self._ids[looked:] if id in self._texts)
+            found |= {id for id in new if all(word in self._texts[id] for word in words)}
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
-            known = self._known[value] = [0, set()]
-        if known[0] < len(self._ids):
-            known[1].update(
-                id
-                for id in self._ids[known[0] :]
-                if id in self._texts and all(word in self._texts[id] for word in words)
-            )
-            known[0] = len(self._ids)
-        return exact | (known[1] & self._texts.keys())
+            self._known[value] = len(self._ids), found
+        return exact | (found & self._texts.keys())
 
     def _take_in(self) -> None:
         new, self._new = self._new, []
