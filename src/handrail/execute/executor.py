@@ -273,7 +273,7 @@ class Executor(ClosedOnExit):
             raise ToolError("failed", "it did not take effect, and is not run again: another call has its effect key")
         check_secrets(arguments, tool)
         word = await self._follow_plan(attempt, tool)
-        if not tool.reads or tool.definition.sends_out:
+        if not tool.reads or tool.sends_out:
             if not tool.reads:
                 self._performer.check_repeated(attempt, tool)
                 if (earlier := await self._effects.answer(attempt, tool)) is not None:

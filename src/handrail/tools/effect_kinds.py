@@ -9,16 +9,18 @@ import re
 from functools import lru_cache
 
 _KINDS: dict[str, str] = {
-    "send": """send sends sending sent mail email e-mail write writes text message tell tells inform notify let forward
+    "send": """apologise apologize say announce
+        send sends sending sent mail email e-mail write writes text message tell tells inform notify let forward
         answer reply respond dispatch deliver submit contact remind ask ping share post invite confirm thank
         congratulate
         schicke schick schicken sende senden schreib schreibe schreiben antworte antworten teile informiere leite sag
         sage
         erinnere frag frage lade""",
-    "reply": """thank thanks get mail write accept decline agree ask reply replies respond answer answers react write
+    "reply": """apologise apologize say
+        thank thanks get mail write accept decline agree ask reply replies respond answer answers react write
         tell let send confirm antworte antworten beantworte""",
     "forward": "forward forwards relay redirect pass send share leite weiterleiten weiter",
-    "pay": """pay pays paid payment transfer transfers wire remit settle refund reimburse donate send tip topup top
+    "pay": """give pay pays paid payment transfer transfers wire remit settle refund reimburse donate send tip topup top
         zahle zahlen bezahle bezahlen überweise überweisen überweis erstatte spende""",
     "refund": "give pay back refund refunds reimburse return money-back erstatte erstatten",
     "buy": """reorder buy buys order orders purchase purchases checkout check-out get reorder add cart book subscribe
@@ -30,10 +32,11 @@ _KINDS: dict[str, str] = {
     "cancel": """cancel cancels cancelled call-off abort stop unsubscribe delete remove decline storniere storno sage
         ab absagen""",
     "create": """create creates make makes add adds new open opens file start draft schedule schedules book books
-        plan set
+        plan set block reserve arrange organise organize pencil jot
         write register log put insert generate build enter record report save store note erstelle erstellen lege anlegen
         mach mache füge trage eintragen plane vereinbare buche notiere speichere""",
-    "update": """go give correct new update updates change changes edit edits modify set sets rename move moves
+    "update": """bump amend revise ship ships
+        go give correct new update updates change changes edit edits modify set sets rename move moves
         reschedule postpone
         adjust fix
         correct rewrite replace increase decrease raise lower mark assign extend shift push swap turn complete finish
@@ -43,7 +46,7 @@ _KINDS: dict[str, str] = {
     "archive": "archive archives file move clean tidy archiviere archivieren",
     "mark": "mark marks flag star label tag set read unread done complete markiere markieren",
     "label": "label labels tag tags mark flag categorise categorize add markiere",
-    "assign": "assign assigns give hand reassign delegate weise zuweisen",
+    "assign": "assign assigns take give hand reassign delegate weise zuweisen",
     "close": "close closes resolve shut finish end done schließe schließen",
     "open": "open opens reopen create file start öffne öffnen",
     "merge": "merge merges land integrate accept führe zusammenführen",
@@ -61,12 +64,14 @@ _KINDS: dict[str, str] = {
     "decline": "decline declines reject refuse deny turn ablehnen",
     "run": "again rerun repeat run runs execute start launch trigger test tests build call starte führe ausführen",
     "deploy": "deploy deploys release ship publish roll rollout",
-    "write": """correct fix repair set make pin change replace rename implement translate convert move bump write
+    "write": """bump amend revise patch
+        correct fix repair set make pin change replace rename implement translate convert move bump write
         writes save saves store put create update append record note add edit export draft summarise
         summarize
         copy schreib schreibe schreiben speichere""",
-    "commit": "commit commits push save check-in change fix update",
+    "commit": "commit commits push save check-in change fix update bump correct edit write",
     "push": "push pushes upload commit publish",
+    "append": "append appends add adds extend insert put attach write note hänge füge ergänze",
     "upload": "upload uploads put send attach store save lade hochladen",
     "download": "download downloads fetch get save lade herunterladen",
     "copy": "copy copies duplicate clone backup kopiere",
@@ -80,13 +85,16 @@ _KINDS: dict[str, str] = {
     "snooze": "snooze later remind postpone",
 }
 _SAME: dict[str, str] = {
-    "email": "send", "mail": "send", "message": "send", "notify": "send", "dm": "send", "sms": "send", "tell": "send",
-    "respond": "reply", "answer": "reply", "transfer": "pay", "wire": "pay", "payment": "pay", "pay": "pay",
+    "money": "pay", "funds": "pay", "reassign": "assign",
+    "email": "send", "mail": "send", "compose": "send", "dispatch": "send",
+    "message": "send", "notify": "send", "dm": "send", "sms": "send", "tell": "send",
+    "relay": "forward", "redirect": "forward", "respond": "reply",
+    "answer": "reply", "transfer": "pay", "wire": "pay", "payment": "pay", "pay": "pay",
     "purchase": "buy", "order": "buy", "checkout": "buy", "book": "reserve", "remove": "delete", "erase": "delete",
     "trash": "delete", "drop": "delete", "purge": "delete", "clear": "delete", "unlink": "delete", "add": "create",
     "new": "create", "insert": "create", "register": "create", "schedule": "create",
     "draft": "create", "edit": "update", "modify": "update", "change": "update", "set": "update", "patch": "update",
-    "reschedule": "update", "put": "write", "save": "write", "store": "write", "append": "write", "tag": "label",
+    "reschedule": "update", "put": "write", "save": "write", "store": "write", "tag": "label",
     "flag": "mark", "star": "mark", "resolve": "close", "reopen": "open", "tweet": "post", "release": "publish",
     "execute": "run", "exec": "run", "shell": "run", "bash": "run", "command": "run", "reject": "decline",
     "deny": "decline", "allow": "grant", "permit": "grant", "rate": "review", "clone": "copy", "confirm": "accept",
@@ -105,17 +113,28 @@ _GRAVE_WORDS = frozenset(
 """Words in the names of tools that others could get in by, or that undo more than one thing."""
 UNMAKING = frozenset({"delete", "cancel", "close", "revoke", "block", "unsubscribe", "move", "archive", "mark", "open"})
 """Verbs whose title does not say what is written, but what the verb is done to."""
+_PARTICLES = ("back", "out", "off", "down", "over", "up", "in")
 _WEAK = frozenset({"make", "do", "add", "create", "place", "submit", "perform", "issue", "put", "set", "new"})
 """Verbs that another word of the name tells more of: `add_label` labels, `make_payment` pays."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _ASKED = {kind: frozenset(words.split()) for kind, words in _KINDS.items()}
-_NOUNS = frozenset({"mail", "email", "message", "payment", "order", "comment", "review", "label", "tag", "command"})
+_NOUNS = frozenset(
+    {"money", "funds", "mail", "email", "message", "payment", "order", "comment", "review", "label", "tag", "command"}
+)
 """Words of names that are verbs only where no other verb stands beside them, as in `delete_mail`."""
 
 
 def name_words(name: str) -> tuple[str, ...]:
     """The words of a name in snake, kebab or camel case, in small letters."""
     return _short_name_words(name) if len(name) <= 64 else _name_words(name)  # outsiders may choose names of fields
+
+
+def _verbs_of(name: str) -> tuple[str, ...]:
+    """The words of a name, those of the table without a plural: `add_labels` labels."""
+    return tuple(
+        word[:-1] if word.endswith("s") and word not in _KINDS and (word[:-1] in _KINDS or word[:-1] in _SAME) else word
+        for word in name_words(name)
+    )
 
 
 def _name_words(name: str) -> tuple[str, ...]:
@@ -128,7 +147,7 @@ _short_name_words = lru_cache(4096)(_name_words)
 @lru_cache(2048)
 def effect_kind(name: str) -> str:
     """The kind of effect that a name tells of; the first word of the name if it is none of the table."""
-    words = name_words(name)
+    words = _verbs_of(name)
     found = [word for word in words if word in _KINDS or word in _SAME]
     strong = [word for word in found if word not in _WEAK]
     verbs = [word for word in strong if word not in _NOUNS]
@@ -137,6 +156,11 @@ def effect_kind(name: str) -> str:
     kinds = [_SAME.get(word, word) for word in verbs or strong or found or words[:1]] or [name]
     strict = [kind for kind in kinds if kind in STRICT]
     return strict[0] if strict and kinds[0] not in UNMAKING else kinds[0]
+
+
+def grave_words_of(name: str) -> frozenset[str]:
+    """The words of a name that tell of what others could get in by."""
+    return _GRAVE_WORDS.intersection(name_words(name))
 
 
 def nouns_of(name: str) -> set[str]:
@@ -154,8 +178,10 @@ def words_that_ask(name: str) -> frozenset[str]:
     """The words by which people ask for what a tool of this name does."""
     kind = effect_kind(name)
     if kind not in UNMAKING and kind in STRICT:
-        also = {_SAME.get(word, word) for word in name_words(name) if word in _KINDS or word in _SAME}
+        also = {_SAME.get(word, word) for word in _verbs_of(name) if word in _KINDS or word in _SAME}
         also = also - UNMAKING - {"update", "create"} if kind not in also else also - UNMAKING - {"update"}
         return frozenset({kind}).union(*(_ASKED.get(each, frozenset()) for each in {kind, *also}))
-    first = next((word for word in name_words(name) if _SAME.get(word, word) == kind), kind)
-    return _ASKED.get(kind, frozenset()) | _ASKED.get(first, frozenset()) | {kind, first}
+    first = next((word for word in _verbs_of(name) if _SAME.get(word, word) == kind), kind)
+    parted = {first.removesuffix(each) for each in _PARTICLES if first.endswith(each) and len(first) > len(each) + 2}
+    parted = parted if first not in _ASKED and first not in _SAME else set()  # `roll it back` for `rollback`
+    return _ASKED.get(kind, frozenset()) | _ASKED.get(first, frozenset()) | {kind, first} | parted

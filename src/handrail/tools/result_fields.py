@@ -18,9 +18,14 @@ from handrail.core.calls import ResultLabels
 from handrail.core.errors import InvalidDefinition
 
 ITEM = "[]"
-_LABEL = re.compile(r"(?:\[\])*[^.\[\]]+(?:\[\])*(?:\.[^.\[\]]+(?:\[\])*)*|(?:\[\])+")
+_LABEL = re.compile(r"(?:(?:\[\])+\.)?(?:\[\])*[^.\[\]]+(?:\[\])*(?:\.[^.\[\]]+(?:\[\])*)*|(?:\[\])+")
 _NAME = re.compile(r"[\w-]{1,64}")
 _WHOLE = ResultLabels(untrusted=True)
+_LONGEST_NAME = 64
+_WRITTEN = frozenset(
+    {"from", "sender", "author", "by", "organizer", "organiser", "subject", "body", "text", "comment", "comments"}
+    | {"preview", "snippet", "excerpt", "note", "notes", "description", "message", "html", "markdown", "remark"}
+)
 _MOST_DIGITS = 4_000_000
 """Characters of a text that is looked at as JSON."""
 
@@ -174,6 +179,19 @@ def _fields(
             yield from _fields(item, (*path, index), (*steps, ITEM), labels, outside, private, own)
     else:
         yield Field(path, value, outside and not own, private)
+
+
+def is_likely_outside(path: tuple[str | int, ...], labels: ResultLabels) -> bool:
+    """Whether a field of which nothing is said, in a result of which some is untrusted, has a name of what somebody
+    wrote, or of who it was."""
+    names = [step for step in path if isinstance(step, str) and len(step) <= _LONGEST_NAME]
+    if not isinstance(labels.untrusted, tuple) or not any(
+        name.lower().rpartition("_")[2] in _WRITTEN for name in names
+    ):
+        return False
+    known = FieldLabels.of(labels, whole=False)
+    steps = tuple(step if isinstance(step, str) else ITEM for step in path)
+    return not any(known.is_own(steps[:end]) for end in range(1, len(steps) + 1))
 
 
 def is_at_top(steps: tuple[str, ...], label: tuple[str, ...]) -> bool:

@@ -36,6 +36,7 @@ from handrail.core.redact import MASK, mask_fields, secret_fields
 from handrail.core.secret_pointers import mask_pointers
 from handrail.core.shared_values import SharedValues
 from handrail.core.usage_checks import check_keyword_names, keyword_names
+from handrail.tools.argument_roles import sends_out
 from handrail.tools.definition import Binding, ToolDefinition
 from handrail.tools.handlers import Style, handler_style, is_async, without_partials
 from handrail.tools.sandbox_access import SandboxAccess
@@ -198,6 +199,8 @@ class Tool(CalledAs[F_co], Generic[Deps_contra, F_co]):
     names: tuple[str, ...] = field(init=False, repr=False)
     """Everything that a scope may call it by."""
     reads: bool = field(init=False, repr=False)
+    sends_out: bool = field(init=False, repr=False)
+    """Whether what it is given leaves: it says so, or it is given the address of what it fetches."""
     reusable: bool = field(init=False, repr=False)
     repeatable: bool = field(init=False, repr=False)
     """Whether a call may also be tried again at once, or be answered by the result of another: not if what it does
@@ -234,6 +237,7 @@ class Tool(CalledAs[F_co], Generic[Deps_contra, F_co]):
             "scoped_name": scoped_name,
             "names": (definition.name, scoped_name, *((bound.scope,) if bound else ())),
             "reads": not definition.side_effects,
+            "sends_out": sends_out(definition),
             "reusable": definition.reusable,
             "repeatable": definition.reusable and not self.replays and not self.begins_runs,
             "check_output": self.check_output or ("warn" if schema is not None and schema == inferred else "enforce"),

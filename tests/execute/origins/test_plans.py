@@ -178,7 +178,8 @@ async def test_a_read_that_failed_does_not_use_its_step_up() -> None:
         return "written"
 
     bank.tools.append(write_bill)
-    assert await bank.asked(PAY_BILL, READ, call("write_bill"), READ, PAY) == []
+    prompt = "Write the bill to bill.txt, and pay the bill in bill.txt."
+    assert await bank.asked(PAY_BILL, READ, call("write_bill"), READ, PAY, prompt=prompt) == []
     assert bank.done == [("pay", IBAN, 98.7)]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from handrail.cli import text
-from handrail.tools.argument_roles import argument_roles
+from handrail.tools.argument_roles import argument_roles, sends_out
 from handrail.tools.definition import ToolDefinition
 
 
@@ -14,7 +14,8 @@ def label_rows(definition: ToolDefinition) -> list[tuple[str, str]]:
         rows.append(("extract", _named(list(definition.extract.get("properties", {})))))
     if definition.private:
         rows.append(("private", _named(definition.private)))
-    if not definition.side_effects and not definition.sends_out:
+    leaves = sends_out(definition)
+    if not definition.side_effects and not leaves:
         return rows
     roles = argument_roles(definition)
     stated = {*definition.directs, *definition.carries}
@@ -22,8 +23,9 @@ def label_rows(definition: ToolDefinition) -> list[tuple[str, str]]:
         names = [name if name in stated else f"{name} (by its name)" for name, each in roles.items() if each == role]
         if names:
             rows.append((role, _named(names)))
-    if definition.sends_out:
-        rows.append(("sends out", "what it is given leaves for a foreign place"))
+    if leaves:
+        by_name = "" if definition.sends_out else " (by its arguments)"
+        rows.append(("sends out", f"what it is given leaves for a foreign place{by_name}"))
     return rows
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, Protocol
 
 from handrail.core.errors import Denied
@@ -13,7 +14,17 @@ from handrail.core.origins import ArgumentOrigin, Origin, OriginKind
 from handrail.core.secret_pointers import child_pointer
 from handrail.execute.origins.flows import FlowOutcome, Flows
 from handrail.execute.origins.plans import PlannedCall
-from handrail.execute.origins.requests import asking_words, asks_with
+from handrail.execute.origins.requests import (
+    VAGUE,
+    addressees,
+    asking_words,
+    asks_for_noun,
+    asks_with,
+    is_only_compared,
+    numbered_clauses,
+    requested,
+    sources,
+)
 from handrail.execute.origins.result_records import (
     SURENESS,
     Record,
@@ -23,16 +34,17 @@ from handrail.execute.origins.result_records import (
     selection_by_words,
 )
 from handrail.execute.origins.run_origins import RunOrigins
-from handrail.execute.origins.trusted_words import STOP, plain_form, stems_of
+from handrail.execute.origins.trusted_words import STOP, plain_form, stem, stems_of
 from handrail.execute.origins.urls import addresses_in, url_parts
 from handrail.execute.origins.word_sets import word_set
 from handrail.execute.origins.written_dates import Moment, as_moment
 from handrail.execute.origins.written_numbers import as_number
-from handrail.tools.argument_roles import ArgumentRole, argument_role
+from handrail.tools.argument_roles import ArgumentRole, argument_role, is_required_at, nested_role, schema_at
 from handrail.tools.effect_kinds import (
     STRICT,
     UNMAKING,
     effect_kind,
+    grave_words_of,
     is_grave,
     name_words,
     nouns_of,
@@ -62,9 +74,22 @@ _STARTS = word_set("start starts begin begins from at when date time")
 _OUTWARD = re.compile(
     r"@|://|^\+?[\d\s().-]{7,}$|^[A-Z]{2}\d{2}[A-Z0-9 ]{10,}$|^(?:[\w-]+\.)+[a-z]{2,}$", re.IGNORECASE
 )
+_MOST_NAMESAKES = 500
+_LONGEST_NAME = 320
+_SENDERS = word_set("from sender author name by organizer organiser contact customer")
+_MAIL = re.compile(r"[^@\s<>]{1,64}@[^@\s<>]{1,255}")
 _REWRITES = word_set("write update mark label archive cart commit run rename copy set")
 _NAMES = word_set("id number iban email user username login phone url path name key")
 """Words in the names of fields that name what their record stands for."""
+_NAME_ONLY = {("name",), ("beneficiary",), ("payee",), ("holder",), ("label",)}
+_SHARES = word_set("percent percentage pct discount rate")
+_RELATED = word_set("duplicate of original parent related reference instead target body text content comment")
+_SIZES = word_set("size max min most least guests seats persons people adults nights level score rating points")
+_COUNTING = _AMOUNTS | _COUNTS | _LENGTHS | _CENTS | _SHARES | _SIZES
+_HOW_MUCH = _AMOUNTS | _COUNTS | _CENTS
+_SECRETS = word_set("password passwords passphrase passcode pin secret")
+_COMMON = VAGUE | {"send", "let", "tell", "pass"}
+_TELLING = frozenset({"send", "reply", "forward"})
 _SHOWN = 80
 
 
@@ -104,8 +129,7 @@ class _Leaf:
 
     @property
     def names(self) -> frozenset[str]:
-        words = (*name_words(self.name), *name_words(self.pointer.rpartition("/")[2]))
-        return frozenset(words)
+        return _words_of_names(self.name, self.pointer.rpartition("/")[2])
 
     @property
     def is_place(self) -> bool:
@@ -116,6 +140,22 @@ class _Leaf:
     def is_outward(self) -> bool:
         """Whether it leads out of the application, as an address does."""
         return isinstance(self.value, str) and _OUTWARD.search(self.value) is not None
+
+
+@lru_cache(4096)
+def _words_of_names(name: str, last: str) -> frozenset[str]:
+    return frozenset((*name_words(name), *name_words(last)))
+
+
+@lru_cache(1024)
+def _heard(name: str, words: frozenset[str], stems: frozenset[str]) -> frozenset[str]:
+    """The verbs that ask for a tool, in some form, among words."""
+    return frozenset(verb for verb in words_that_ask(name) if verb in words or stem(verb) in stems)
+
+
+@lru_cache(2048)
+def _stems_that_ask(name: str) -> frozenset[str]:
+    return frozenset(map(stem, words_that_ask(name)))
 
 
 def content_of_effect(tool: Tool) -> frozenset[str]:
@@ -151,7 +191,7 @@ def check_flows(
         if untrusted:
             _decide(tool, flows.directs, check.why_untrusted(untrusted), reasons)
         if check.hears_a_person and not tool.reads and run.planned is None:
-            if not (check.is_asked_for or (not untrusted and check.may_be_asked_for(run))):
+            if not (check.is_asked_for(run) or (not untrusted and check.may_be_asked_for(run))):
                 _decide(tool, flows.unasked, check.why_unasked(), reasons)
             elif not tool.definition.idempotent and run.done_before(check.repeatable):
                 _decide(tool, flows.unasked, f"{tool.name!r} was done once already for what you said", reasons)
@@ -176,6 +216,8 @@ class _FlowCheck:
         self._origins = origins
         self._words = origins.words
         self._kind = effect_kind(tool.name)
+        self._verbs = _stems_that_ask(tool.name)
+        self._verbs_of_name = set(map(stem, name_words(tool.name)[:1]))
         self._selected: dict[int, Selection] = {}
         self._known: dict[str, Origin | None] = {}
         self._too_much = False
@@ -203,7 +245,19 @@ class _FlowCheck:
                 if count > _MOST_LEAVES or size > _LONGEST:
                     self._too_much = True
                     return
-                yield _Leaf(pointer, name, item, role, facts, name in required)
+                steps = tuple(step for step in pointer.split("/")[2:] if not step.isdecimal())
+                if not steps:
+                    yield _Leaf(pointer, name, item, role, facts, name in required)
+                    continue
+                inner = schema_at(definition, schema, steps)
+                yield _Leaf(
+                    pointer,
+                    name,
+                    item,
+                    nested_role(definition, name, steps, schema),
+                    inner if isinstance(inner, dict) else {},
+                    is_required_at(definition, schema, steps),
+                )
 
     def derivations(self) -> tuple[tuple[ArgumentOrigin, ...], list[tuple[_Leaf, tuple[Origin, ...]]]]:
         """Where each argument comes from, and those that direct without a trusted origin."""
@@ -214,6 +268,9 @@ class _FlowCheck:
                 untrusted.extend(self._untrusted_addresses(leaf))
                 continue
             origin = self._known_origin(leaf)
+            if origin is None and self._is_name_beside_address(leaf):
+                untrusted.extend(self._untrusted_addresses(leaf))
+                continue
             if origin is not None:
                 found.append(ArgumentOrigin(leaf.pointer, "directs", True, (origin,)))
             else:
@@ -236,6 +293,18 @@ class _FlowCheck:
             part = replace(leaf, value=address)
             if self._trusted_origin(part) is None and not self._goes_back(leaf.value, address):
                 yield part, self._places_of(address) or (Origin("model"),)
+
+    def _is_name_beside_address(self, leaf: _Leaf) -> bool:
+        """Whether it is only the name that stands beside an address with a trusted origin, as that of a recipient."""
+        here, _, last = leaf.pointer.rpartition("/")
+        words = name_words(last)
+        if not isinstance(leaf.value, str) or leaf.is_outward or words[-1:] not in _NAME_ONLY or "user" in words:
+            return False
+        return any(
+            each.is_outward and each.pointer.rpartition("/")[0] == here and self._known_origin(each) is not None
+            for each in self._leaves
+            if each is not leaf and each.role == "directs"
+        )
 
     def _goes_back(self, text: str, address: str) -> bool:
         """Whether each line with an address goes back as it was to where it was read, as when a file is changed."""
@@ -260,7 +329,7 @@ class _FlowCheck:
             return None
         if (value is None or value in ("", [], {})) and not isinstance(value, bool | int | float):
             return None if leaf.required else Origin("default")
-        if _is_default(value, leaf.schema):
+        if _is_default(value, leaf.schema) and not self._is_other_choice_said(leaf):
             return Origin("default")
         if isinstance(value, bool):
             named = value and self._words.has_stem_of(
@@ -271,7 +340,7 @@ class _FlowCheck:
             return Origin("default")  # the least there is
         if self._is_said(leaf):
             return Origin("person")
-        if "enum" in leaf.schema and isinstance(value, str) and self._words.has_related(value):
+        if self._is_choice_said(leaf):
             return Origin("person")
         if isinstance(value, str) and (parts := url_parts(value)) is not None:
             return Origin("person") if self._is_said_in_parts(parts) else self._field_origin(leaf)
@@ -279,17 +348,96 @@ class _FlowCheck:
             return Origin("person")
         return self._field_origin(leaf)
 
+    def _is_choice_said(self, leaf: _Leaf) -> bool:
+        """Whether the person said one of the values that are offered, in another form."""
+        value = leaf.value
+        if "enum" not in leaf.schema or not isinstance(value, str):
+            return False
+        return self._words.has_related(value) or self._words.has_run_together(value)
+
+    def _is_other_choice_said(self, leaf: _Leaf) -> bool:
+        """Whether the person said another of the values that are offered."""
+        choices = leaf.schema.get("enum")
+        if not isinstance(choices, list) or leaf.value not in choices or len(choices) < 2:
+            return False
+        others = [each for each in choices if each != leaf.value and isinstance(each, str)]
+        if isinstance(leaf.value, str) and (self._words.has(leaf.value) or self._words.has_run_together(leaf.value)):
+            return False
+        return any(self._words.has(each) or self._words.has_run_together(each) for each in others)
+
     def _is_said(self, leaf: _Leaf) -> bool:
         value, names = leaf.value, leaf.names
+        if isinstance(value, str) and not names.isdisjoint(_SECRETS):
+            return self._words.has_exactly(value) and value.casefold() not in names
         if not names.isdisjoint(_AMOUNTS | _COUNTS) and self._names_a_thing(leaf):
             return False
         scale = 100 if not names.isdisjoint(_CENTS) else 1
-        if self._words.has(value, amount=not names.isdisjoint(_AMOUNTS), scale=scale, place=leaf.is_place):
+        if (
+            isinstance(value, str | int)
+            and names.isdisjoint(_RELATED)
+            and is_only_compared(self._words.said_by_person, str(value))
+        ):
+            return False
+        if not names.isdisjoint(_HOW_MUCH) and self._belongs_to_another(leaf):
+            return False
+        amount = not names.isdisjoint(_AMOUNTS) and names.isdisjoint(_SHARES)
+        counts = not names.isdisjoint(_COUNTING)
+        if isinstance(value, str) and value.isalpha() and stem(value) in self._verbs_of_name:
+            return False  # it only says what is done, as `merge` does
+        if self._words.has(value, amount=amount, counts=counts, scale=scale, place=leaf.is_place):
             return True
         if (number := as_number(value)) is not None and not names.isdisjoint(_LENGTHS):
             return self._words.has_duration(number) or self._words.has_duration(number * Decimal(60))
         moment = as_moment(value)
-        return moment is not None and (self._words.has_moment(moment) or self._is_end(leaf, moment))
+        return moment is not None and (
+            self._words.has_moment(moment) or self._is_end(leaf, moment) or self._is_other_time(leaf, moment)
+        )
+
+    def _belongs_to_another(self, leaf: _Leaf) -> bool:
+        """Whether the person said a number beside the name of something else, and another number beside the name of
+        this, as the 50 in `20 to Anna and 50 to Bob`."""
+        number = as_number(leaf.value)
+        clauses = numbered_clauses(self._words.said_by_person)
+        if number is None or len(clauses) < 2:
+            return False
+        meant = {number} if leaf.names.isdisjoint(_CENTS) else {number, number / Decimal(100)}
+        here = leaf.pointer.rpartition("/")[0]
+        mine, others, tools = set[str](), set[str](), set[str]()
+        own: set[int] = set()
+        for each in self._leaves:
+            if each is leaf or each.role != "directs" or each.pointer.rpartition("/")[0] != here:
+                continue
+            if not isinstance(each.value, str | int) or isinstance(each.value, bool) or not self._tells_apart(each):
+                continue
+            for record, field in self._found(each.value):
+                if not field.outside:
+                    mine |= record.words(outside=True)
+                    tools.add(record.of.tool)
+                    own.add(id(record))
+            if isinstance(each.value, str):
+                mine |= stems_of(each.value)
+        for result in self._origins.results():
+            if result.tool in tools:
+                for record in result.records:
+                    if id(record) not in own:
+                        others |= record.words(outside=True)
+        others -= mine
+        with_number = [said for numbers, said in clauses if not numbers.isdisjoint(meant)]
+        if not with_number or any(mine & said for said in with_number):
+            return False
+        named = [numbers for numbers, said in clauses if numbers.isdisjoint(meant) and mine & said]
+        if any(len(numbers) == 1 for numbers in named) and self._is_beside_said_address(leaf):
+            return True
+        return bool(named) and all(others & said for said in with_number)
+
+    def _is_beside_said_address(self, leaf: _Leaf) -> bool:
+        """Whether the person said the address that a number goes to."""
+        here = leaf.pointer.rpartition("/")[0]
+        return any(
+            each.is_outward and each.pointer.rpartition("/")[0] == here and self._words.has(each.value, place=True)
+            for each in self._leaves
+            if each is not leaf and each.role == "directs"
+        )
 
     def _names_a_thing(self, leaf: _Leaf) -> bool:
         """Whether a number was said once, and is the name of what another argument means, as that of an order."""
@@ -299,6 +447,27 @@ class _FlowCheck:
         digits = str(int(abs(number)))
         others = (each for each in self._leaves if each is not leaf and each.role == "directs")
         return any(str(each.value) == digits for each in others) and self._words.count(digits) <= 1
+
+    def _is_other_time(self, leaf: _Leaf, moment: Moment) -> bool:
+        """Whether it is a time that was said, on the day of the record that another argument names."""
+        if moment.day is None or moment.minutes is None:
+            return False
+        if not self._words.has_minutes(moment):
+            start = next((each for each in self._starts if each.day == moment.day), None)
+            if leaf.names.isdisjoint(_ENDS) or start is None or not self._words.has_minutes(start):
+                return False
+            if not self._words.has_end(start, moment):
+                return False
+        others = (each for each in self._leaves if each.role == "directs" and as_moment(each.value) is None)
+        return any(
+            there.day == moment.day and there.minutes is not None
+            for each in others
+            if isinstance(each.value, str | int) and not isinstance(each.value, bool)
+            for record, field in self._found(each.value)
+            if not field.outside and self._selection(record, 0) in ("named", "asked", "alike")
+            for other in record.fields
+            if not other.outside and (there := as_moment(other.value)) is not None
+        )
 
     def _is_end(self, leaf: _Leaf, moment: Moment) -> bool:
         """Whether it is the end of something whose beginning was said."""
@@ -329,7 +498,11 @@ class _FlowCheck:
                     return Origin("outside", record.of.tool, record.of.result.tool_call_id, field.words)
                 continue
             selection = self._selection(record, 0)
-            if self._counts(selection, record, leaf):
+            if (
+                self._counts(selection, record, leaf)
+                and not self._is_said_otherwise(record, leaf)
+                and not (leaf.is_outward and self._is_only_a_source(record))
+            ):
                 origin = Origin("field", record.of.tool, record.of.result.tool_call_id, field.words)
                 if best is None or SURENESS[selection] > best[0]:
                     best = SURENESS[selection], origin
@@ -371,6 +544,21 @@ class _FlowCheck:
         alone = len(record.of.siblings(record)) == 1
         return alone or self._kind not in STRICT or self._words.is_universal
 
+    def _is_only_a_source(self, record: Record) -> bool:
+        """Whether the person names it only as where something comes from, and somebody else as who gets it."""
+        text = self._words.said_by_person
+        told = addressees(text)
+        words = record.words(outside=False)
+        said = words & self._words.naming
+        return bool(told) and bool(said) and told.isdisjoint(words) and said <= sources(text)
+
+    def _is_said_otherwise(self, record: Record, leaf: _Leaf) -> bool:
+        """Whether the person said another time or another amount, so that none of a record is meant."""
+        moment = as_moment(leaf.value)
+        if moment is not None and moment.minutes is not None and not leaf.names.isdisjoint(_STARTS):
+            return self._words.has_time
+        return leaf.names.isdisjoint(_SHARES) and not leaf.names.isdisjoint(_AMOUNTS) and self._words.has_money
+
     def _is_named_otherwise(self, record: Record, value: Any) -> bool:
         """Whether the person names things of this kind by their ids: then no other words do."""
         name = next((field.path[-1] for field in record.fields if field.value == value and field.path), None)
@@ -399,7 +587,7 @@ class _FlowCheck:
         of = record.of
         if of.changes and not of.is_mixed and not record.path:
             return "named"  # what the run itself has made
-        by_words = selection_by_words(record, self._words)
+        by_words = selection_by_words(record, self._words, self._verbs)
         asked = self._asked(of, depth) if depth < _DEEPEST else None
         if not record.path:  # the only one of its result: what it was asked for says whose it is
             if asked is not None:
@@ -407,6 +595,8 @@ class _FlowCheck:
             if of.is_mixed:
                 return "not"
             return "listed" if not of.arguments else by_words if by_words == "named" else "not"
+        if self._kind in _TELLING and self._has_namesake(record):
+            return "not"  # which of the people of this name is meant is for the person to say
         if by_words != "listed":
             return by_words
         if asked is not None:
@@ -414,6 +604,15 @@ class _FlowCheck:
         if of.arguments and any(value not in (None, "", [], {}) for value in of.arguments.values()):
             return "not"
         return "listed"
+
+    def _has_namesake(self, record: Record) -> bool:
+        """Whether another record of the list is from somebody of the name that the person said, at another address."""
+        addresses, names = _sender_of(record)
+        said = names & self._words.naming
+        if not said or not addresses:
+            return False
+        others = (_sender_of(each) for each in record.of.siblings(record)[:_MOST_NAMESAKES] if each is not record)
+        return any(theirs and theirs.isdisjoint(addresses) and not said.isdisjoint(words) for theirs, words in others)
 
     def _asked(self, of: ResultRecords, depth: int) -> Selection | None:
         """How the person's words lead to what the call of a result was given; None if it was given nothing, or
@@ -474,17 +673,37 @@ class _FlowCheck:
         """Whether the run has words of a person. One whose conversation is held elsewhere has none."""
         return self._words.has_person
 
-    @property
-    def is_asked_for(self) -> bool:
+    def is_asked_for(self, run: RunSoFar) -> bool:
         """Whether the person's words ask for what the tool does."""
-        if self._words.has_stem_of(words_that_ask(self._tool.name)):
-            return True
+        text = self._words.said_by_person
+        words, stems = requested(text)
+        heard = _heard(self._tool.name, words, stems)
+        grave = grave_words_of(self._tool.name)
+        if heard and not self._is_name_of_another(run.tools, heard):
+            return not grave or not stems.isdisjoint(map(stem, grave))
         if self._kind in STRICT or self._kind in UNMAKING:
             return False
-        if self._words.has_stem_of({word for word in nouns_of(self._tool.name) if word not in STOP}):
-            return True
+        nouns = {word for word in nouns_of(self._tool.name) if word not in STOP}
+        if not stems.isdisjoint(map(stem, nouns)) and asks_for_noun(text, nouns):
+            return not self._is_something_else_asked(run.tools, text, frozenset(), stems)
         chosen = (leaf.value for leaf in self._leaves if "enum" in leaf.schema and isinstance(leaf.value, str))
         return any(self._words.has(value) for value in chosen)
+
+    def _is_name_of_another(self, tools: RegisteredTools, heard: frozenset[str]) -> bool:
+        """Whether each verb that asks for the tool is the name of another kind of effect that the run could have."""
+        mine, family = set(map(stem, name_words(self._tool.name))), self._kind in _TELLING
+        own = {verb for verb in heard if stem(verb) not in mine}
+        if own != heard:
+            return False
+        others = {
+            stem(name_words(other.name)[0])
+            for other in tools
+            if not other.reads
+            and effect_kind(other.name) != self._kind
+            and not (family and effect_kind(other.name) in _TELLING)
+            and name_words(other.name)
+        }
+        return all(stem(verb) in others and verb not in _COMMON for verb in heard)
 
     def may_be_asked_for(self, run: RunSoFar) -> bool:
         """Whether the person may have asked for it in words that no table has: they ask for nothing else that the run
@@ -493,7 +712,11 @@ class _FlowCheck:
         Only one tool of a run counts so: one unknown word cannot ask for two things.
         """
         text = self._words.said_by_person
-        if not text or run.has_other_effect() or self._is_something_else_asked(run.tools, text):
+        vague = frozenset[str]() if self._kind in UNMAKING else None
+        grave = grave_words_of(self._tool.name)
+        if grave and requested(text)[1].isdisjoint(map(stem, grave)):
+            return False
+        if not text or run.has_other_effect() or self._is_something_else_asked(run.tools, text, vague):
             return False
         asking = asking_words(text)
         asking.read()
@@ -545,15 +768,30 @@ class _FlowCheck:
             for leaf in self._leaves
         )
 
-    def _is_something_else_asked(self, tools: RegisteredTools, text: str) -> bool:
-        """Whether a known word asks for another effect that the run could have."""
+    def _is_something_else_asked(
+        self,
+        tools: RegisteredTools,
+        text: str,
+        vague: frozenset[str] | None = None,
+        stems: frozenset[str] | None = None,
+    ) -> bool:
+        """Whether a known word asks for another effect that the run could have; a vague one, if `stems` are given, only
+        where what it is done to stands among them."""
         return any(
             not other.reads
             and other.scoped_name not in self._tool.names
             and effect_kind(other.name) != self._kind
-            and asks_with(text, words_that_ask(other.name))
+            and asks_with(
+                text,
+                words_that_ask(other.name),
+                VAGUE if vague is None or not self._is_done_to(other, stems) else vague,
+            )
             for other in tools
         )
+
+    def _is_done_to(self, other: Tool, stems: frozenset[str] | None) -> bool:
+        """Whether what another tool is done to stands among the words."""
+        return stems is None or not stems.isdisjoint(map(stem, nouns_of(other.name)))
 
     def _tells_apart(self, leaf: _Leaf) -> bool:
         """Whether a value tells one thing from another, and not how much of it or in which state."""
@@ -591,7 +829,7 @@ class _FlowCheck:
             return True
         names = {word for step in field.path if isinstance(step, str) for word in name_words(step)}
         names |= {word for word in name_words(record.of.tool) if word not in ("get", "read", "list", "find", "fetch")}
-        if record.of.arguments and self._asked(record.of, 0) == "named":
+        if record.of.arguments and self._asked(record.of, 0) in ("named", "asked", "alike"):
             return True
         if not self._words.has_stem_of({word for word in names if len(word) > 2}):
             return False
@@ -665,6 +903,20 @@ class CallValues:
         """The trusted origin of a value, if it has one."""
         origin = self._check._known_origin(self._by_pointer[leaf.pointer])
         return None if origin is None or origin.kind == "outside" else origin
+
+
+def _sender_of(record: Record) -> tuple[set[str], set[str]]:
+    """The addresses and the words of the names that outsiders gave themselves in a record."""
+    addresses, words = set[str](), set[str]()
+    for field in record.fields:
+        if field.outside and isinstance(field.value, str) and len(field.value) <= _LONGEST_NAME:
+            if _MAIL.fullmatch(field.value.strip()):
+                addresses.add(field.value.strip().casefold())
+            elif not _SENDERS.isdisjoint(
+                word for step in field.path if isinstance(step, str) for word in name_words(step)
+            ):
+                words |= stems_of(field.value)
+    return addresses, words
 
 
 def _is_outside(origins: tuple[Origin, ...]) -> bool:

@@ -27,6 +27,8 @@ _ONLY_LETTERS = {at: None for at in range(128) if not chr(at).isalnum()}
 _NO_LETTER = re.compile(r"[\W_]+")
 _NUMBER = re.compile(r"\d[\d.,'’]*")
 _TOKEN = re.compile(r"[\w.+-]+@[\w.-]+\w|(?<![^\W_])[^\W_]*?\d[^\W_]*(?:[.,]\d+)*")
+_GROUPED = re.compile(r"(?<![\w.,:-])\d{2,6}(?:[ \-\u00a0]\d{2,6}){1,6}(?![\w:])")
+"""Codes and numbers of phones, as people write them."""
 _MARK = re.compile(r"[\d@]")
 """Every token has a digit or an `@`."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{8,}={0,2}")
@@ -136,6 +138,9 @@ class PrivateValues:
                     self._tokens.setdefault(token, []).append(at)
                     if is_long and len(token) >= 6 and token.isalnum():
                         self._add_short(token, at)
+            for group in _GROUPED.findall(value)[:200] if is_long else ():
+                if len(digits := letters_of(group)) >= _FIRST:
+                    self._add_short(digits, at)
 
     def in_text(self, texts: list[str]) -> Iterator[tuple[Record, Field]]:
         """The private fields of which something stands in these texts, alone or joined."""

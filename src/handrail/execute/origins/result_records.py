@@ -9,15 +9,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from datetime import date
+from decimal import Decimal
 from typing import Any, Literal
 
+from msgspec.structs import replace
+
 from handrail.core.calls import ResultLabels, ToolResult
-from handrail.execute.origins.trusted_words import TrustedWords, plain_form, stands_whole, stems_of
+from handrail.execute.origins.trusted_words import TrustedWords, plain_form, stands_whole, stem, stems_of
 from handrail.execute.origins.word_sets import word_set
 from handrail.execute.origins.written_dates import as_moment
 from handrail.execute.origins.written_numbers import as_number
 from handrail.tools.effect_kinds import name_words
-from handrail.tools.result_fields import Field, fields_of, json_of_text
+from handrail.tools.result_fields import Field, fields_of, is_likely_outside, json_of_text
 
 Selection = Literal["named", "asked", "alike", "listed", "not"]
 """How a person's words lead to a record, the surest first: by the name that the application gave it; by what else it
@@ -30,8 +34,24 @@ _IDENTITY = word_set(
 )
 """Words in the names of fields that tell one record from another. What a record is like (its state, its folder) selects
 records too, but makes none of them a place to send something to."""
+_MAILS = word_set("mail mails email emails message messages inbox letter nachricht nachrichten")
+_MUCH = word_set("price cost amount total fee fare rate value sum")
+_BIG = word_set("size bytes length count amount total quantity stock")
+_WHEN = word_set("date day time at created received sent modified updated opened closed start departs posted published")
+_EXTREMES = (
+    (word_set("cheapest lowest billigste billigsten billigstes günstigste günstigsten günstigstes"), _MUCH, False),
+    (word_set("dearest costliest highest teuerste teuersten teuerstes"), _MUCH, True),
+    (word_set("largest biggest größte größten größtes"), _BIG, True),
+    (word_set("smallest kleinste kleinsten kleinstes"), _BIG, False),
+    (word_set("latest newest recent last letzte letzten letztes neueste neuesten neuestes"), _WHEN, True),
+    (word_set("oldest älteste ältesten ältestes"), word_set("age"), True),
+    (word_set("newest youngest neueste neuesten neuestes"), word_set("age"), False),
+    (word_set("oldest earliest älteste ältesten ältestes früheste frühesten"), _WHEN, False),
+)
+"""Words for the one of several that has the least or the most of something, the fields that tell it, and which."""
 _SHORT = 200
 """Characters of a field by whose words an outsider's record may be found."""
+_MOST_BELOW = 50
 _MOST_WORDS = 2_000
 """Characters of a field that are looked at for words of the person."""
 
@@ -39,13 +59,17 @@ _MOST_WORDS = 2_000
 class Record:
     """One record of a result."""
 
-    __slots__ = ("_identity", "_words", "fields", "of", "parent", "path")
+    __slots__ = ("_identity", "_words", "below", "fields", "of", "parent", "path")
 
     def __init__(self, of: ResultRecords, path: tuple[str | int, ...], parent: Record | None) -> None:
         self.of: ResultRecords = of
         self.path: tuple[str | int, ...] = path
         self.parent: Record | None = parent
         self.fields: list[Field] = []
+        self.below: list[Record] = []
+        """The records of the lists in it, as the items of an order."""
+        if parent is not None and parent.path:
+            parent.below.append(self)
         self._words: dict[bool, set[str]] = {}
         self._identity: set[str] | None = None
 
@@ -61,6 +85,15 @@ class Record:
             }
         return self._identity
 
+    @property
+    def numbers(self) -> set[str]:
+        """The fields that are nothing but a number."""
+        return {
+            str(field.value)
+            for field in self.fields
+            if isinstance(field.value, int) or (isinstance(field.value, str) and field.value.isdecimal())
+        }
+
     def words(self, *, outside: bool) -> set[str]:
         """The words of its fields, those that outsiders write included or not."""
         if outside not in self._words:
@@ -72,6 +105,8 @@ class Record:
                     found |= stems_of(field.value[:_MOST_WORDS])
                 elif isinstance(field.value, int | float) and not isinstance(field.value, bool):
                     found.add(str(field.value))
+            for each in self.below[:_MOST_BELOW]:
+                found |= each.words(outside=outside)
             self._words[outside] = found
         return self._words[outside]
 
@@ -116,7 +151,10 @@ class ResultRecords:
 
     def _taken_apart(self) -> Iterator[Record]:
         made: dict[tuple[str | int, ...], Record] = {}
+        likely = self.result.labels if self.result.labels is not None and self.result.labels.untrusted else None
         for field in fields_of(self.result.content, self.result.labels, untrusted=self.result.untrusted):
+            if likely and not field.outside and is_likely_outside(field.path, likely):
+                field = replace(field, outside=True)
             at = field.path
             while at and not isinstance(at[-1], int):
                 at = at[:-1]
@@ -175,15 +213,64 @@ def field_has(field: Field, value: Any) -> bool:
     return there is not None and here is not None and there.key == here.key
 
 
-def selection_by_words(record: Record, words: TrustedWords) -> Selection:
-    """How the person's words lead to a record among the others of its list."""
+def _kind_of(record: Record) -> set[str]:
+    """How people call such records, by the name of their list or of the tool: it tells none from another."""
+    names = {word for step in record.path if isinstance(step, str) for word in name_words(step)}
+    names |= set(name_words(record.of.tool.rpartition(":")[2]))
+    if not names.isdisjoint(_MAILS):
+        names |= _MAILS
+    return set(map(stem, names))
+
+
+def _extreme(siblings: list[Record], said: set[tuple[str, str]]) -> Record | None:
+    """The one of several that is the cheapest, the largest, the latest: by a field that the application wrote."""
+    if len(siblings) < 2:
+        return None
+    kind = _kind_of(siblings[0])
+    for wanted, names, last in _EXTREMES:
+        if not any(stem(noun) in kind for word, noun in said if word in wanted):
+            continue
+        found: list[tuple[Decimal | tuple[date, int], Record]] = []
+        for each in siblings:
+            keys = {
+                key
+                for field in each.fields
+                if not field.outside and field.path and not names.isdisjoint(name_words(str(field.path[-1])))
+                if (key := _key(field.value, names is _WHEN)) is not None
+            }
+            if len(keys) == 1:
+                found.append((keys.pop(), each))
+        if len(found) == len(siblings):
+            found.sort(key=lambda each: each[0], reverse=last)
+            return found[0][1] if found[0][0] != found[1][0] else None
+    return None
+
+
+def _key(value: Any, when: bool) -> Decimal | tuple[date, int] | None:
+    if not when:
+        return as_number(value)
+    moment = as_moment(value)
+    return None if moment is None or moment.day is None else (moment.day, moment.minutes or 0)
+
+
+def selection_by_words(record: Record, words: TrustedWords, verbs: frozenset[str] = frozenset()) -> Selection:
+    """How the person's words lead to a record among the others of its list. What outsiders wrote is not found by the
+    verbs that ask for what is done."""
     siblings = record.of.siblings(record)
-    said = words.naming
+    said = words.naming if len(siblings) == 1 else words.naming - _kind_of(record)
     for outside in (False, True):
+        if outside:
+            said = said - verbs
         found = [(each, said & each.words(outside=outside)) for each in siblings]
+        if not words.dated.isdisjoint(said):  # the 1 of `1 June` is not the name of what has the number 1
+            found = [(each, its - (words.dated & each.numbers)) for each, its in found]
         if len(siblings) > 1:
             shared = Counter(word for _, its in found for word in its)
             found = [(each, {word for word in its if shared[word] < len(siblings)}) for each, its in found]
+        if outside and len(siblings) > 1:
+            likely = [each for each, its in found if not any(its < other for _, other in found)]
+            if (extreme := _extreme(likely, words.pairs)) is not None:
+                return "asked" if extreme is record else "not"
         if not any(its for _, its in found):
             continue
         mine = next(its for each, its in found if each is record)

@@ -12,6 +12,7 @@ import unicodedata
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import lru_cache
+from itertools import pairwise
 
 from handrail.execute.origins.word_sets import word_set
 from handrail.execute.origins.written_dates import Moment, WrittenDates, as_moment
@@ -26,7 +27,10 @@ _CURRENCIES = {"€": "eur", "euro": "eur", "euros": "eur", "$": "usd", "dollar"
                "£": "gbp", "pound": "gbp", "pounds": "gbp", "franken": "chf", "francs": "chf",
                "¥": "jpy", "yen": "jpy"}  # fmt: skip
 _ADDRESS = re.compile(r"https?://\S+|[\w.+-]+@[\w.-]+\w")
+_QUOTED = re.compile(r"`[^`\n]+`|\"[^\"\n]+\"|[“„][^”“\n]+[”“]|«[^»\n]+»")
+_TELLS_DAY = re.compile(r"\b(?:today|current\s+(?:date|day|time)|date\s+is|it\s+is|now|heute|datum)\b", re.IGNORECASE)
 _PARTS = re.compile(r"[\s_,;()\-]+")
+_DOUBLING = ("ing", "ers", "er", "ed")
 _LONG_STEM = 6
 """Letters that two words must begin with to be of the same origin."""
 _MEANT = {
@@ -64,7 +68,10 @@ def stem(word: str) -> str:
     word = re.sub(r"['’]s?$", "", word.casefold())
     for ending in ("ies", "ing", "ers", "er", "es", "ed", "en", "s", "e"):
         if word.endswith(ending) and len(word) - len(ending) >= 3:
-            return word[: -len(ending)] + ("y" if ending == "ies" else "")
+            bare = word[: -len(ending)]
+            if ending in _DOUBLING and len(bare) > 3 and bare[-1] == bare[-2] and bare[-1] in "bdgkmnprt":
+                return bare[:-1]  # `shipped` is of `ship`
+            return bare + ("y" if ending == "ies" else "")
     return word
 
 
@@ -82,14 +89,18 @@ class TrustedWords:
     """The words of the person and of the program. They are read when they are first needed."""
 
     __slots__ = (
+        "_by_person",
+        "_dated",
         "_dates",
         "_days",
         "_flat",
         "_folded",
         "_naming",
         "_numbers",
+        "_pairs",
         "_said",
         "_stems",
+        "_texts_for_pairs",
         "_times",
         "_unread",
         "_words",
@@ -100,14 +111,18 @@ class TrustedWords:
         """Each text, and whether a person said it."""
         self._unread: list[tuple[str, bool]] = []
         self._times: list[int] = []
+        self._texts_for_pairs: list[str] = []
+        self._pairs: set[tuple[str, str]] = set()
         self._naming: set[str] = set()
         self._words: set[str] = set()
         """Of the person alone."""
         self._stems: set[str] = set()
         self._numbers = WrittenNumbers()
         self._dates = WrittenDates()
+        self._dated: set[str] = set()
         self._days: set[date] = set()
         """On which a text may have been written."""
+        self._by_person: str = ""
         self._flat: str = ""
         self._folded: str = ""
 
@@ -139,15 +154,18 @@ class TrustedWords:
             plain = WrittenDates()
             if not person:
                 plain.read(text, self._days)
-                self._days |= {day for day in plain.days if len(plain.days) <= 4 and "today" in text.lower()}
+                self._days |= {day for day in plain.days if len(plain.days) <= 4 and _TELLS_DAY.search(text)}
         for text, person in new:
             rest = self._dates.read(text, self._days)
             self._numbers.read(rest)
             if person:
                 self._words |= words_of(text)
+                self._dated |= {word for word in words_of(text) - words_of(rest) if word.isdecimal()}
+                self._texts_for_pairs.append(text)
                 self._naming |= stems_of(_ADDRESS.sub(" ", text))
                 self._naming |= {part for part in _ADDRESS.findall(text) if part}
             self._said.append((text, person))
+        self._by_person = "\n".join(text for text, person in self._said if person)
         self._stems = {stem(word) for word in self._words}
         self._flat = "\n".join(plain_form(text) for text, _ in self._said)[-MOST:]
         self._folded = self._flat.casefold()
@@ -156,6 +174,23 @@ class TrustedWords:
     def words(self) -> set[str]:
         """Every word that the person said, in lower case."""
         return self._words
+
+    @property
+    def dated(self) -> set[str]:
+        """What stands in digits only in days and times."""
+        return self._dated
+
+    @property
+    def pairs(self) -> set[tuple[str, str]]:
+        """Words of the person, each with one that stands near it, in small letters."""
+        texts, self._texts_for_pairs = self._texts_for_pairs, []
+        for text in texts:
+            words = [word.casefold() for word in _WORD.findall(text)]
+            self._pairs.update(pairwise(words))
+            self._pairs.update(zip(words, words[2:], strict=False))
+            for far in (1, 2, 3):  # `which case is the oldest`
+                self._pairs.update(zip(words[far:], words, strict=False))
+        return self._pairs
 
     @property
     def naming(self) -> set[str]:
@@ -174,7 +209,7 @@ class TrustedWords:
     @property
     def said_by_person(self) -> str:
         """What the person said, message by message."""
-        return "\n".join(text for text, person in self._said if person)
+        return self._by_person
 
     def has_related(self, word: str) -> bool:
         """Whether the person said a word of the same origin, as `approval` for `approve`."""
@@ -185,28 +220,45 @@ class TrustedWords:
 
     # ── one value ────────────────────────────────────────────────────────────────────
 
-    def has(self, value: object, *, amount: bool = False, scale: int = 1, place: bool = False) -> bool:
+    def has(
+        self, value: object, *, amount: bool = False, counts: bool = False, scale: int = 1, place: bool = False
+    ) -> bool:
         """Whether a value was said, whole.
 
         Args:
             value: Text or a number.
             amount: A number that was said as a time is none.
+            counts: It says how many or how much; then a number that names something is none.
             scale: How many of the argument's units make one, as 100 cents.
             place: It names where something goes; then its parts do not count, if they were said apart.
         """
         number = as_number(value)
         if number is not None and not (isinstance(value, str) and len(value) > 15):
-            return self._numbers.has(number, amount=amount) or (
+            return self._numbers.has(number, amount=amount, counts=counts) or (
                 scale > 1 and self._numbers.has(number / Decimal(scale), amount=True)
             )
         if not isinstance(value, str):
             return False
         text = plain_form(value)
         if self._has_text(text):
-            return True
+            return not place or not self._is_only_part_of_quoted(text)
         if not place and (self._has_parts(text) or self._is_meant(text)):
             return True
         return len(text) >= 8 and any(map(str.isdigit, text)) and self._has_grouped(text)
+
+    @property
+    def has_money(self) -> bool:
+        """Whether the person or the program said an amount of money."""
+        return self._numbers.has_money
+
+    @property
+    def has_time(self) -> bool:
+        """Whether a time of day was said."""
+        return bool(self._dates.minutes)
+
+    def has_minutes(self, moment: Moment) -> bool:
+        """Whether the time of day of a moment was said."""
+        return moment.minutes is not None and moment.minutes in self._dates.minutes
 
     @property
     def has_whole_number(self) -> bool:
@@ -241,6 +293,25 @@ class TrustedWords:
         """Whether a time of so many minutes was said; without a word on it, a usual one counts."""
         known: set[int] | frozenset[int] = self._dates.durations or _USUAL
         return minutes in known
+
+    def has_exactly(self, text: str) -> bool:
+        """Whether a text was said in these letters, large and small."""
+        return stands_whole(text, self._flat)
+
+    def has_run_together(self, word: str) -> bool:
+        """Whether a word was said, with or without spaces and signs, as `won't fix` for `wontfix`."""
+        letters = re.sub(r"[\W_]+", "", word.casefold())
+        return len(letters) >= _LONG_STEM and letters in re.sub(r"[\W_]+", "", self._folded)
+
+    def _is_only_part_of_quoted(self, text: str) -> bool:
+        """Whether it was said only within quotes, as a part of what stands there: that is one value."""
+        if not any(mark in self._flat for mark in '`"“„«'):
+            return False
+        folded = text.casefold()
+        quoted = [found.group()[1:-1].strip() for found in _QUOTED.finditer(self._folded)]
+        if folded in quoted or not any(folded in each for each in quoted):
+            return False
+        return not stands_whole(folded, _QUOTED.sub(" ", self._folded))
 
     def _has_text(self, text: str) -> bool:
         if not text:

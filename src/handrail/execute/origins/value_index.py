@@ -16,6 +16,7 @@ from handrail.tools.result_fields import scalars_of
 
 _SPACES = {at: " " for at in range(128) if not chr(at).isalnum() and chr(at) != "_"}
 _WORD = re.compile(r"\w+")
+_MOST_KNOWN = 256
 _LONGEST = 40
 """Characters of a text that may be a number or a moment."""
 _NONE: frozenset[str] = frozenset()
@@ -28,10 +29,14 @@ class ValueIndex:
     moments, which have many notations, are kept by themselves, once a call has one.
     """
 
-    __slots__ = ("_exact", "_new", "_texts", "_unread")
+    __slots__ = ("_exact", "_ids", "_known", "_new", "_texts", "_unread")
 
     def __init__(self) -> None:
         self._new: list[tuple[str, Any]] = []
+        self._ids: list[str] = []
+        """Of the texts, in the order in which they came."""
+        self._known: dict[str, tuple[int, frozenset[str]]] = {}
+        """Where texts were found that were looked for, and how many of the results were looked at."""
         self._texts: dict[str, str] = {}
         """All texts of a result in the form in which words are compared."""
         self._unread: list[tuple[str, list[Any]]] = []
@@ -56,14 +61,22 @@ class ValueIndex:
         words = plain if len(plain) == 1 else sorted(_words(value), key=len, reverse=True)
         if not words:
             return exact | self._texts.keys()
-        first, *others = words
-        found = [id for id, text in self._texts.items() if first in text]
-        return exact | {id for id in found if all(word in self._texts[id] for word in others)}
+        looked, found = self._known.get(value, (0, _NONE))
+        if looked < len(self._ids):
+            new = (id for id in self._ids[looked:] if id in self._texts)
+            found |= {id for id in new if all(word in self._texts[id] for word in words)}
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[value] = len(self._ids), found
+        return exact | (found & self._texts.keys())
 
     def _take_in(self) -> None:
         new, self._new = self._new, []
         for id, content in new:
             scalars = scalars_of(content)
+            if id in self._texts:
+                self._known.clear()
+            self._ids.append(id)
             self._texts[id] = _compared("\n".join([each for each in scalars if isinstance(each, str)]))
             if short := [each for each in scalars if not isinstance(each, str) or len(each) <= _LONGEST]:
                 self._unread.append((id, short))

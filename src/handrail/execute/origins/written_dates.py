@@ -44,6 +44,16 @@ _ISO = re.compile(r"(?<!\d)(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?!\d)")
 _DOTTED = re.compile(r"(?<![\d.])(\d{1,2})([./])(\d{1,2})(?:\2(\d{4}|\d{2})|\.(?!\d))(?![\d/])")
 _DAY_MONTH = re.compile(rf"(?<!\w)(\d{{1,2}})(?:st|nd|rd|th|\.)?\s+(?:of\s+)?({_MONTH})\b\.?,?(?:\s+(\d{{4}}))?", re.I)
 _MONTH_DAY = re.compile(rf"\b({_MONTH})\.?\s+(\d{{1,2}})(?:st|nd|rd|th)?\b(?:,?\s+(\d{{4}}))?", re.I)
+_DAYS_MONTH = re.compile(
+    rf"(?<![\w.,:/-])(\d{{1,2}})(?:st|nd|rd|th|\.)?\s*(?:[-–]|to|till?|until|and|through|bis|und)\s*"
+    rf"(?=\d{{1,2}}(?:st|nd|rd|th|\.)?\s+(?:of\s+)?({_MONTH})\b\.?,?(?:\s+(\d{{4}}))?)",
+    re.I,
+)
+_MONTH_DAYS = re.compile(
+    rf"\b({_MONTH})\.?\s+\d{{1,2}}(?:st|nd|rd|th)?\s*(?:[-–]|to|till?|until|and|through)\s*(\d{{1,2}})(?:st|nd|rd|th)?\b"
+    r"(?![:.]\d|\s*(?:am|pm))(?:,?\s+(\d{4}))?",
+    re.I,
+)
 _DAY_ONLY = re.compile(r"(?<!\w)(\d{1,2})(?:st|nd|rd|th)\b", re.I)
 _IN = re.compile(r"\bin\s+(\d{1,3}|an?|one|two|three|zwei|drei|eine[rnm]?)\s+(days?|weeks?|tag(?:en)?|wochen?)\b", re.I)
 _CLOCK = re.compile(
@@ -94,7 +104,7 @@ class Moment:
 
 def as_moment(value: object) -> Moment | None:
     """A text that is nothing but a day or a time in the notation of programs."""
-    if not isinstance(value, str) or not 4 <= len(value) <= 40:
+    if not isinstance(value, str) or not 4 <= len(value) <= 40 or not value.lstrip()[:1].isdigit():
         return None
     if found := _VALUE.fullmatch(value.strip()):
         day = _day(int(found[1]), int(found[2]), int(found[3]))
@@ -117,6 +127,9 @@ class WrittenDates:
     def read(self, text: str, around: Iterable[date]) -> str:
         """Take in a text that was written on one of these days; the text with days and times blanked out."""
         today = tuple(around)
+        for found in _MONTH_DAYS.finditer(text):  # `December 10 to 12`
+            self._take(found, "mdy", today)
+        text = _DAYS_MONTH.sub(lambda found: self._take(found, "dmy", today), text)  # `10 to 12 December`
         for pattern, order in ((_ISO, "ymd"), (_MONTH_DAY, "mdy"), (_DAY_MONTH, "dmy")):
             text = pattern.sub(lambda found, order=order: self._take(found, order, today), text)  # type: ignore[misc]
         text = _DOTTED.sub(lambda found: self._dotted(found, today), text)

@@ -19,6 +19,15 @@ _REFERENCE = re.compile(
     r"|rechnung|konto|nummer)\s*#?)\s*$",
     re.IGNORECASE,
 )
+_PLAIN = re.compile(r"\s*[-+]?[0-9]+(?:\.[0-9]+)?\s*")
+_LIMIT = re.compile(r"\b(?:than|under|below|above|unter|als)\s*[€$£]?\s*$", re.IGNORECASE)
+_SUM_OF = re.compile(
+    r"\b(?:payment|transfer|amount|sum|donation|refund|fee|credit|tip|betrag|zahlung|überweisung)\s+(?:of|von|über)\s*$",
+    re.IGNORECASE,
+)
+_MONEY = re.compile(
+    r"[€$£¥]|\b(?:eur|usd|gbp|chf|jpy|euros?|dollars?|pounds?|francs|franken|yen|cents?)\b", re.IGNORECASE
+)
 _TIMES = word_set("am pm a.m. p.m. uhr h hour hours hr hrs min minute minutes minuten stunde stunden")
 _DATES = word_set("st nd rd th day days tag tage")
 _WORDS: dict[str, int] = {
@@ -39,12 +48,16 @@ _WORDS: dict[str, int] = {
 class WrittenNumbers:
     """The numbers of a text. One that stands for a time, a percentage or a day is none of an amount."""
 
-    __slots__ = ("others", "plain")
+    __slots__ = ("has_money", "others", "plain", "references")
 
     def __init__(self) -> None:
         self.plain: set[Decimal] = set()
         self.others: set[Decimal] = set()
-        """Of times, days and percentages, and those that name something, as `order 1001`."""
+        """Of times, days and percentages, and the other reading of `1.234`, which nobody means by an amount."""
+        self.references: set[Decimal] = set()
+        """That name something, as `order 1001`, or that something is compared with, as `less than 8`."""
+        self.has_money: bool = False
+        """Whether a number stands beside a currency."""
 
     def read(self, text: str) -> None:
         """Take in the numbers of a text in which dates and times of day are blanked out."""
@@ -53,15 +66,27 @@ class WrittenNumbers:
             readings = number_readings(found["number"])
             if unit == "k":
                 readings = {each * 1000 for each in readings}
-            other = unit in _TIMES or unit in _DATES or unit == "%" or _REFERENCE.search(text[: found.start()][-24:])
-            (self.others if other else self.plain).update(readings)
+            before = text[max(0, found.start() - 24) : found.start()]
+            named = _REFERENCE.search(before)
+            if (named is not None and named[0].strip().lower() != "order") or _LIMIT.search(before):
+                self.references |= readings
+            elif named is not None or unit in _TIMES or unit in _DATES or unit == "%":  # `order 20 of them`
+                self.others |= readings
+            else:
+                whole = {each for each in readings if each == each.to_integral_value()} or readings
+                self.plain |= whole
+                self.others |= readings - whole
+                beside = text[max(0, found.start() - 5) : found.end() + 9]
+                self.has_money = self.has_money or bool(_MONEY.search(beside) or _SUM_OF.search(before))
         for word in re.findall(r"[^\W\d_]+", text.lower()):
             if word in _WORDS:
                 self.plain.add(Decimal(_WORDS[word]))
 
-    def has(self, value: Decimal, *, amount: bool) -> bool:
-        """Whether a number was said; of an amount, not as a time or a day."""
-        return value in self.plain or (not amount and value in self.others)
+    def has(self, value: Decimal, *, amount: bool, counts: bool = False) -> bool:
+        """Whether a number was said; of an amount, not as a time or a day; of what counts, not as a name."""
+        if value in self.plain or (not amount and value in self.others):
+            return True
+        return not amount and not counts and value in self.references
 
 
 def number_readings(written: str) -> set[Decimal]:
@@ -91,6 +116,6 @@ def as_number(value: object) -> Decimal | None:
             return Decimal(str(value))
         except InvalidOperation:
             return None
-    if isinstance(value, str) and len(value) <= 40 and re.fullmatch(r"[-+]?\d+(?:\.\d+)?", value.strip(), re.ASCII):
+    if isinstance(value, str) and len(value) <= 40 and _PLAIN.fullmatch(value):
         return Decimal(value.strip())
     return None
