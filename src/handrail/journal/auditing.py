@@ -69,7 +69,7 @@ def audit(
     known: Iterable[str] = (),
     progress: Callable[[int], None] | None = None,
 ) -> AuditReport:
-    """Check a whole journal, in one pass; `progress` hears now and then how many entries are done.
+    """Check a whole journal, in one pass; `progress` is called from time to time with the number of checked entries.
 
     Without `verifiers` the key is the one that the journal itself names, which proves only
     that the file agrees with itself. `known` are notes of this journal from elsewhere.
@@ -168,7 +168,7 @@ class Receipt(Struct, frozen=True, kw_only=True):
 
 
 def prove(path: AnyJournal, call_id: str, *, run: str | None = None, signer: Signer | None = None) -> Receipt:
-    """The receipt for the answer to a call, which is a person's word if there is one; else for its intent.
+    """Make the receipt for the answer to a call (a person's report, if there is one), or else for its intent.
 
     Raises:
         JournalError: No such call is recorded.

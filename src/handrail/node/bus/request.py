@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Caller(Struct, frozen=True, kw_only=True):
-    """Who asks. A door says who signed; admission makes of that, and of the token, what it may."""
+    """The caller. A door says who signed; admission derives the rights from that and from the token."""
 
     principal: Principal
     trust: Trust = "unknown"
