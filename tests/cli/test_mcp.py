@@ -156,7 +156,7 @@ def test_tools_that_are_held_back_are_not_passed_over_in_silence(place: AppFolde
 
     offered = run("tools", "list")
 
-    assert "held back: 'look', 'new'; see why with: handrail mcp show demo" in offered.stderr
+    assert "withheld: 'look', 'new'; see why with: handrail mcp show demo" in offered.stderr
     assert "handrail mcp show demo" in listed()["demo"]["notes"][0]
 
 
@@ -490,7 +490,7 @@ def test_with_connect_servers_are_asked_and_clashes_are_found(place: AppFolder) 
     rows = lines(checked)
     assert (alone.exit_code, checked.exit_code) == (0, 1)
     assert [row["tools"] for row in rows if row["file"] == "mcp.b"] == [1]
-    assert any("look is held back" in (row["problem"] or "") for row in rows)
+    assert any("look is withheld" in (row["problem"] or "") for row in rows)
     assert any('under [mcp.c], write prefix = "c_"' in (row["problem"] or "") for row in rows)
 
 

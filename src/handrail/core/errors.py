@@ -255,7 +255,7 @@ class ModelError(HandrailError):
 
 
 class RateLimited(ModelError):
-    """The service limits the rate of requests; `retry_after` is the time to wait in seconds, if the service named it."""
+    """The service limits the rate of requests; `retry_after` is the time to wait in seconds, if known."""
 
     code = "rate_limited"
 

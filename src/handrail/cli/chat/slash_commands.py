@@ -115,7 +115,7 @@ def _servers(chat: CliChat, loop: asyncio.Runner, rest: str) -> None:
         state = text.printable(ensemble.problem) if ensemble.problem else text.count_text(len(ensemble.tools), "tool")
         tell(f"  {text.printable(name)}: {state}")
         for tool, why in ensemble.held.items():
-            tell(f"    {text.printable(tool)} is held back: {text.printable(why)}")
+            tell(f"    {text.printable(tool)} is withheld: {text.printable(why)}")
     _tell_if_none(chat)
 
 
@@ -224,7 +224,7 @@ COMMANDS = {
     "model": SlashCommand("[NAME] show the model, or change it", _model),
     "save": SlashCommand("[TITLE] save the conversation next to the journal", _save),
     "fork": SlashCommand("continue in a new run", _fork),
-    "servers": SlashCommand("the MCP servers, and which tools are held back", _servers),
+    "servers": SlashCommand("the MCP servers, and which tools are withheld", _servers),
     "resources": SlashCommand("the resources of the servers", _resources),
     "read": SlashCommand("URI give a resource to the model", _read),
     "prompts": SlashCommand("the prompts of the servers", _prompts),

@@ -165,7 +165,7 @@ def _connected(what: str, ensemble: Any) -> Iterator[ConfigurationFinding]:
         return
     yield ConfigurationFinding(what=what, tools=len(ensemble.tools))
     for tool, why in ensemble.held.items():
-        yield ConfigurationFinding(what=what, state="warn", problem=f"{tool} is held back: {why}")
+        yield ConfigurationFinding(what=what, state="warn", problem=f"{tool} is withheld: {why}")
 
 
 def _together(config: Config, ensembles: Iterable[Ensemble]) -> Iterator[ConfigurationFinding]:

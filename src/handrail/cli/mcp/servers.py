@@ -75,7 +75,7 @@ def _state_of(setup: CliSetup, person: Person, name: str, servers: Mapping[str, 
         row["tools"] = [tool.name for tool in ensemble.tools]
         row["held"] = dict(ensemble.held)
         row["notes"] += [ensemble.problem] if ensemble.problem else []
-        row["notes"] += [f"some tools are held back; see why with: handrail mcp show {name}"] if ensemble.held else []
+        row["notes"] += [f"some tools are withheld; see why with: handrail mcp show {name}"] if ensemble.held else []
     elif (problem := _unset(settings)) is not None:
         row.update(state="lost", notes=[problem])
     if (warning := unpinned_reason(settings.endpoint)) is not None:

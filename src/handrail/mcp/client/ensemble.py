@@ -293,7 +293,7 @@ class McpEnsemble(Ensemble):
         self._catalogue = found
         self._tools = own | {tool.name: tool for tool in found.tools.values()}
         for name, why in found.held.items():
-            logger.info("MCP server %r: tool %r is held back: %s", self.name, name, why)
+            logger.info("MCP server %r: tool %r is withheld: %s", self.name, name, why)
         if self.on_change is not None:
             self.on_change()
 
