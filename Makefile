@@ -34,7 +34,7 @@ suite: .venv/.dev
 	@scripts/setup_translator.sh
 	@scripts/setup_postgres.sh
 
-demo: .venv/.runtime  ## a real model on this machine, real tools, from question to verified proof
+demo: .venv/.runtime  ## a real model on this machine, real tools, an approval, a verified audit log
 	@$(PY) scripts/setup_local.py
 	@$(PY) docs/examples/demo.py
 
@@ -47,7 +47,7 @@ check: lint  ## lint, format, types, direction of imports, sizes
 	@.venv/bin/lint-imports
 	@$(PY) scripts/sizes.py
 
-test: lint  ## everything that must hold
+test: lint  ## run every check and test
 	@$(MAKE) --no-print-directory -j2 tests checks
 
 # The examples of the docs are read by type checkers after `check`, whose cache of mypy they use: without it they take a minute more.
@@ -66,33 +66,33 @@ types: check
 quick: .venv/.dev  ## ruff, and the tests that the change since main touches (under a minute)
 	@$(PY) scripts/quick.py
 
-pythons: .venv/.dev  ## what differs between Pythons, on each Python from 3.11 on that this machine has (1 min each)
+pythons: .venv/.dev  ## test what differs between Pythons, on each Python from 3.11 on that this machine has (1 min each)
 	@$(PY) scripts/pythons.py
 
-bench: .venv/.dev  ## measure, as ratios in one run, against a loop by hand and the usual frameworks (20 min)
+bench: .venv/.dev  ## benchmark against a hand-written loop and the usual frameworks (20 min)
 	@$(PY) -m bench
 
-conformance: suite  ## the official MCP suite against our server and our client, scenario by scenario (2 min)
+conformance: suite  ## run the official MCP suite against our server and our client (2 min)
 	@$(PY) -m conformance
 
-fuzz: suite  ## hostile bytes into every reader, for a minute each (FUZZ=seconds)
+fuzz: suite  ## fuzz every parser, for a minute each (FUZZ=seconds)
 	@$(PY) -m fuzz --seconds $(or $(FUZZ),60)
 
-reliability: suite  ## one payment through every door, killed with SIGKILL at every step: the table of docs/reliability.md
+reliability: suite  ## make one payment in every way, kill a process at every step: the table of docs/reliability.md
 	@$(PY) -m reliability
 
-soak: suite  ## what takes long: crashes, kills, thousands of turns and calls, fuzzing
+soak: suite  ## run the long tests: crashes, kills, thousands of turns and calls, fuzzing
 	@$(PY) -m soak
 
-site: .venv/.dev .venv/.site  ## the documentation as a site, in site/
+site: .venv/.dev .venv/.site  ## build the documentation as a site, in site/
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 	@$(PY) -m pytest -q -p no:cacheprovider tests/docs/test_site_build.py && echo "site/index.html"
 
-pictures: suite  ## the pictures of the page and of the terminal in docs/pictures/
+pictures: suite  ## make the pictures of the page and the terminal in docs/pictures/
 	@$(PY) scripts/pictures.py
 
-format: .venv/.dev  ## put the code in its usual form
+format: .venv/.dev  ## format the code
 	@$(PY) -m ruff format . && $(PY) -m ruff check --fix .
 
-clean:  ## forget everything that was installed or built
+clean:  ## delete everything that was installed or built
 	@rm -rf .venv .cache dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -48,6 +48,7 @@ async def pictures(folder: Path, out: Path) -> None:
 async def _talk(app: TuiApp, pilot: Pilot[None], out: Path) -> None:
     await _say(pilot, "We need 20 umbrellas for Saturday. Are there enough?")
     await _until(pilot, lambda: isinstance(app.screen, QuestionScreen))
+    await _loaded(app, pilot)
     _take(app, out / "tui-question.svg")
     await pilot.press("tab", "enter")
     await _until(pilot, lambda: app.chat.state == "idle" and len(app.chat.query(CallCard)) == 2)

@@ -1,7 +1,7 @@
-"""Tool calls you can lean on.
+"""A runtime for the tool calls of language models.
 
-Say once what a tool is; then any model may call it, and every call is checked,
-bounded, run at most once where that matters, and provable afterwards.
+Describe a tool once; then any model may call it, and every call is validated,
+authorised, limited, run at most once where that matters, and provable afterwards.
 
 Names are loaded when they are first used.
 """

@@ -201,7 +201,7 @@ def execute_tools(
 ) -> list[dict[str, Any]]:
     """Run calls with the functions of those names; id, name and result of each, in the order of the calls.
 
-    Errors are results. Who passes a function here has confirmed it: side effects run.
+    Errors are results. Passing a function approves it: side effects run.
     """
     tools = registered(*(_named(name, function) for name, function in tool_functions.items()))
     with BlockingExecutor(tools, policy=Policy(confirm_side_effects=False)) as executor:
@@ -212,7 +212,7 @@ def execute_tools(
 def execute_tool_securely(
     func: Callable[..., Any], arguments: Mapping[str, Any], timeout: float = 5, max_output_size: int = 10_000
 ) -> Any:
-    """Run one function on arguments that fit its signature, for so long and with so much output.
+    """Run one function on arguments that fit its signature, with limits on time and output.
 
     It runs in a fork of this process, which is killed when time is up, whatever the function does. What it changes in
     memory is lost with it; only its result comes back, as JSON.

@@ -115,7 +115,7 @@ def tracer_of_program() -> OtelTracer | None:
 
 
 class OtelTracer:
-    """Tells a provider of OpenTelemetry, by default the one that the program has set."""
+    """Sends spans to a provider of OpenTelemetry, by default the one that the program has set."""
 
     def __init__(self, provider: TracerProvider | None = None, *, content: bool = False) -> None:
         try:

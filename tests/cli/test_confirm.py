@@ -110,7 +110,7 @@ def test_the_list_shows_what_waits_and_then_nothing(journal: Journal) -> None:
         run("confirm", "deny", request, "--by", "grace")
 
     result = run("confirm", "list")
-    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "Nothing waits for an answer.\n")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "No call waits for approval.\n")
 
 
 def test_an_answer_in_json_is_the_entry_that_was_written(journal: Journal) -> None:

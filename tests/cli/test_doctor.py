@@ -36,7 +36,7 @@ def test_a_folder_without_anything_is_in_order(folder: Path) -> None:
     result = run("doctor")
 
     assert result.exit_code == 0
-    assert "no handrail.toml here or above: the defaults hold" in result.stdout
+    assert "no handrail.toml here or above: the defaults apply" in result.stdout
     assert "none yet; it will be" in result.stdout
 
 
@@ -160,7 +160,7 @@ def test_a_node_is_looked_at_without_being_started(folder: Path) -> None:
 
     nodes = ("node", "identity", "tokens", "peer attic", "nats", "service rag", "service stt")
     assert {name: good[name]["state"] for name in nodes} == dict.fromkeys(nodes, "ok")
-    assert good["nats"]["found"] == f"there is a server at 127.0.0.1:{port}"
+    assert good["nats"]["found"] == f"a server answers at 127.0.0.1:{port}"
     assert not created
     assert [name for name in nodes if bad[name]["state"] == "fail"] == ["identity", "peer attic", "nats", "service stt"]
     assert f"no server at 127.0.0.1:{port}" in bad["nats"]["found"]

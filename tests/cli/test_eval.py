@@ -129,12 +129,12 @@ def test_only_the_named_cases_are_run(cases: Path) -> None:
 @pytest.mark.parametrize(
     ("written", "said"),
     [
-        ("", "is no file of cases"),
+        ("", "is not a file of cases"),
         ("case = []", "has no case"),
         ('[[case]]\nid = "a"\nsay = "b"\nexpect = 1', "expect"),
         ('[[case]]\nid = "a"\nsay = "b"\n[[case]]\nid = "a"\nsay = "c"', "two cases have the id 'a'"),
-        ('[[case]]\nid = "a"\nsay = "b"\ncalls = [{ tool = "ad" }]', "a tool 'ad' that is not there"),
-        ('[results]\nsubtract = 1\n[[case]]\nid = "a"\nsay = "b"', "a tool 'subtract' that is not there"),
+        ('[[case]]\nid = "a"\nsay = "b"\ncalls = [{ tool = "ad" }]', "a tool 'ad' that does not exist"),
+        ('[results]\nsubtract = 1\n[[case]]\nid = "a"\nsay = "b"', "a tool 'subtract' that does not exist"),
     ],
 )
 def test_a_mistake_in_the_file_is_told_before_a_model_is_asked(folder: Path, written: str, said: str) -> None:

@@ -156,7 +156,7 @@ def test_tools_that_are_held_back_are_not_passed_over_in_silence(place: AppFolde
 
     offered = run("tools", "list")
 
-    assert "held back: 'look', 'new'; see why with: handrail mcp show demo" in offered.stderr
+    assert "withheld: 'look', 'new'; see why with: handrail mcp show demo" in offered.stderr
     assert "handrail mcp show demo" in listed()["demo"]["notes"][0]
 
 
@@ -244,7 +244,7 @@ def test_servers_of_another_program_are_taken_over_without_its_secrets(place: Ap
     assert after.startswith(before)
     assert "[mcp.github]" in after
     assert "opensesame" not in after + only.stdout + only.stderr
-    assert "old was not taken" in run("mcp", "import", ".mcp.json", "--only", "old").stderr
+    assert "old was not imported" in run("mcp", "import", ".mcp.json", "--only", "old").stderr
 
 
 def test_on_a_terminal_one_is_asked_right_there(place: AppFolder) -> None:
@@ -316,7 +316,7 @@ def test_in_a_chat_servers_are_listed_read_and_asked_for_prompts(place: AppFolde
     assert talked.stdout == "Hello!\n"
     for said in ("demo: 2 tools", "demo://notes", "18 characters, for the model", "demo:greet city=", "needs city="):
         assert said in talked.stderr
-    assert "Nothing is different." in talked.stderr
+    assert "Nothing has changed." in talked.stderr
 
 
 @pytest.mark.parametrize("brought", ["/read demo://notes", "/prompt greet city=rome", "/help"])
@@ -421,7 +421,7 @@ def test_in_a_chat_a_changed_configuration_is_told_and_taken_up_by_a_new_run(pla
     assert talked.stdout == "Done.\nHello!\nHello!\n"
     assert told.index("The configuration has changed") < told.index("3 tools from now on, in run run_")
     assert "more:dedent" in told
-    assert told.rindex("Nothing is different.") > told.index("from now on")
+    assert told.rindex("Nothing has changed.") > told.index("from now on")
     assert [each["state"] for each in lines(run("proof", "list", "--json"))] == ["forked", "done"]
 
 
@@ -490,7 +490,7 @@ def test_with_connect_servers_are_asked_and_clashes_are_found(place: AppFolder) 
     rows = lines(checked)
     assert (alone.exit_code, checked.exit_code) == (0, 1)
     assert [row["tools"] for row in rows if row["file"] == "mcp.b"] == [1]
-    assert any("look is held back" in (row["problem"] or "") for row in rows)
+    assert any("look is withheld" in (row["problem"] or "") for row in rows)
     assert any('under [mcp.c], write prefix = "c_"' in (row["problem"] or "") for row in rows)
 
 

@@ -275,7 +275,7 @@ def test_the_same_server_of_two_clients_is_there_once_and_another_of_its_name_st
 
     config = home / ".config" / "handrail" / "handrail.toml"
     assert list(load_config(config).mcp) == ["one"]
-    assert (other.exit_code, "says something else" in other.stderr) == (1, True)
+    assert (other.exit_code, "is different" in other.stderr) == (1, True)
 
 
 def test_status_tells_every_client_what_stands_before_its_servers_and_whether_it_can_start(home: Path) -> None:

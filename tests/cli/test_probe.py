@@ -120,7 +120,7 @@ def test_a_model_that_cannot_be_asked_is_a_problem_and_the_others_are_asked(fold
 
     assert result.exit_code == 1
     assert "8/8" in result.stdout
-    assert "was not asked to the end: the script" in result.stderr
+    assert "did not finish the cases: the script" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -56,8 +56,8 @@ def test_other_tools_than_before_are_pointed_out(folder: Path) -> None:
     same = run("ask", *WITH, "hello").stderr
     other = run("resume", paused, *WITH, "--tools", "more.py")
 
-    assert "not the tools that the run had" in other.stderr
-    assert "not the tools that the run had" not in same
+    assert "tools are not the same as before" in other.stderr
+    assert "tools are not the same as before" not in same
     assert lines_of(folder / "paid.txt") == ["ada 5"]
 
 

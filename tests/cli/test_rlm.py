@@ -98,7 +98,7 @@ def test_what_is_piped_in_is_the_context_also_when_it_is_taken_up(folder: Path) 
     ("arguments", "said"),
     [
         (("ask", "Well?"), "nothing was piped in"),
-        (("ask", "--context", "-", "--context", "hay.txt", "Well?"), "stdin is a context of its own"),
+        (("ask", "--context", "-", "--context", "hay.txt", "Well?"), "stdin is a separate context"),
         (("ask", "--context", "hay.txt", "-m", "opnai:x", "Well?"), "did you mean 'openai'?"),
         (("ask", "--context", "hay.txt", "--report", "none/page.html", *WITH, "Well?"), "cannot write the page"),
         (
@@ -208,7 +208,7 @@ def test_what_is_no_run_of_this_kind_has_no_page(folder: Path) -> None:
 
     assert [(each.exit_code, each.stdout, each.stderr.count("\n")) for each in results] == [(1, "", 1)] * 4
     assert f"handrail proof show {plain}" in results[0].stderr
-    assert "is no trajectory" in results[1].stderr
+    assert "is not a trajectory" in results[1].stderr
 
 
 # ── taken up ─────────────────────────────────────────────────────────────────────────────
@@ -220,8 +220,8 @@ def test_a_limit_leaves_the_draft_and_says_how_to_go_on(folder: Path) -> None:
     assert (result.exit_code, result.stdout) == (1, "a draft\n")
     assert "  its code ended with: error; the model is told" in result.stderr.splitlines()
     assert any(line.startswith("the last word") for line in result.stderr.splitlines())
-    assert "Only a part of an answer: the run reached its limit of 2 iterations" in result.stderr
-    assert "Go on, with a larger limit: handrail rlm resume run_" in result.stderr
+    assert "Only a partial answer: the run reached its limit of 2 iterations" in result.stderr
+    assert "Continue, with a larger limit: handrail rlm resume run_" in result.stderr
     assert "--max-iterations 2" in result.stderr
     assert "<html" in (folder / "page.html").read_text()
     assert len(list((folder / "logs").glob("*.jsonl"))) == 1
@@ -233,7 +233,7 @@ def test_a_run_that_has_its_answer_gives_it_again_without_its_context(folder: Pa
     result = run("rlm", "resume", run_of(first.stderr), "--report", "page.html")
 
     assert (result.exit_code, result.stdout) == (0, first.stdout)
-    assert "has its answer; this was it:" in result.stderr
+    assert "has already ended with this answer:" in result.stderr
     assert "<html" in (folder / "page.html").read_text()
 
 

@@ -134,14 +134,14 @@ def test_a_node_serves_its_tools_to_those_who_bring_its_token(folder: Path) -> N
     assert (added["output"], noted["output"]) == ({"content": 3}, {"content": "noted"})
     assert stored["output"]["chunks_indexed"] == 1
     assert "rule 'deny note text=bad*' denied" in denied.stderr
-    assert "send a token" in nobody.stderr
+    assert "send it as" in nobody.stderr
     assert "$HANDRAIL_TOKEN or --token-file" in nobody.stderr
     assert "missing required 'b'; a: expected integer" in wrong.stderr
     assert "handrail bus list NAME --json shows what it takes" in wrong.stderr
     assert [json.loads(line)["event"] for line in frames.stdout.splitlines()][-2:] == ["tool_call", "done"]
     assert (folder / "notes.txt").read_text() == "good\n"
     assert ended == 0
-    assert said[0] == f"Page: {url}/, which asks for the token"
+    assert said[0] == f"Page: {url}/, which will ask for the token"
     assert token not in "\n".join((*said, denied.stderr, nobody.stderr, wrong.stderr))
 
 
@@ -290,13 +290,13 @@ def test_a_node_that_cannot_be_reached_or_tell_its_token_says_so_in_one_line(fol
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("call", "tool.add", "{", "--at", "http://127.0.0.1:9"), "the body is no JSON object"),
+        (("call", "tool.add", "{", "--at", "http://127.0.0.1:9"), "the body is not a JSON object"),
         (("call", "tool.add@x", "--at", "http://127.0.0.1:9"), "'x' is not a version"),
-        (("list", "--at", "http://127.0.0.1:9", "--nats", "nats://127.0.0.1:9"), "take one"),
+        (("list", "--at", "http://127.0.0.1:9", "--nats", "nats://127.0.0.1:9"), "use only one of them"),
         (("list", "--at", "http://127.0.0.1:9", "--token-file", "none"), "cannot be read"),
         (("list", "--at", "ftp://127.0.0.1:9"), "write --at http://127.0.0.1:8420"),
-        (("list", "--at", "127.0.0.1:9"), "see whether handrail serve runs there"),
-        (("call", "img.describe", "--blob", "image_cid"), "is no FIELD=FILE"),
+        (("list", "--at", "127.0.0.1:9"), "check that handrail serve runs there"),
+        (("call", "img.describe", "--blob", "image_cid"), "is not of the form FIELD=FILE"),
         (("call", "img.describe", "--blob", "image_cid=none.png"), "the file 'none.png' cannot be read"),
     ],
 )

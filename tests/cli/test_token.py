@@ -134,8 +134,8 @@ def test_a_node_is_shut_out_by_its_id(home: Path) -> None:
     [
         (["issue"], "--can"),
         (["issue", "--can", "A b"], "not a pattern"),
-        (["issue", "--can", "*", "--ttl", "2d"], "up to a day"),
-        (["issue", "--can", "*", "--ttl", "soon"], "up to a day"),
+        (["issue", "--can", "*", "--ttl", "2d"], "at most a day"),
+        (["issue", "--can", "*", "--ttl", "soon"], "at most a day"),
         (["issue", "--can", "*", "--param", "corpus"], "corpus=docs,faq"),
         (["issue", "--can", "*", "--for", "bob"], "ed25519"),
         (["issue", "--from", "none.token"], "cannot read"),

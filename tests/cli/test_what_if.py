@@ -163,7 +163,7 @@ def test_other_tools_than_the_run_had_are_told(folder: Path) -> None:
 
     result = run("what-if", "--run", recorded)
 
-    assert "had other tools than these" in result.stderr
+    assert "had other tools; give the same ones" in result.stderr
     assert result.stdout.splitlines()[1].split()[-1] == "outcome"
     assert "unknown_tool" in result.stdout
 

@@ -184,7 +184,7 @@ async def test_again_answers_once_more_without_doing_anything_twice(tmp_path: Pa
     parlour = ScriptedDesk(tmp_path, [reply("", ("write", {"path": "x"})), reply("Done.")])
     async with parlour.open() as desk:
         id = await desk.begin()
-        with pytest.raises(UsageError, match="say something"):
+        with pytest.raises(UsageError, match="no message to answer"):
             await desk.again(id)
         await desk.say(id, "Write it")
         await desk.decide((await asked(desk, id)).request, "allow")

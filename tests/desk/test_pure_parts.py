@@ -321,7 +321,7 @@ async def test_a_question_of_a_server_takes_no_edit() -> None:
     with asking.attend("run_1", "talk_1", lambda event, data: None):
         deciding = asyncio.create_task(asking.knowing(TOOLS).decide(asks))
         await asyncio.sleep(0)
-        with pytest.raises(UsageError, match="a yes or a no"):
+        with pytest.raises(UsageError, match="with yes or no"):
             asking.word("q1", "edit", arguments={})
         asking.answer("q1", asking.word("q1", "deny", reason="no"), "deny")
         assert await deciding == Deny("ada", "no")

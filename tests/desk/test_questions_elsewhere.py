@@ -112,5 +112,5 @@ async def test_what_the_desk_asked_itself_and_was_put_off_is_not_told_as_of_anot
         with JournalReader(desk.app.journal.path) as reader:
             assert list(reader.unanswered()) == [own.request]
         assert await desk.all_questions() == ()
-        with pytest.raises(UsageError, match="no question"):
+        with pytest.raises(UsageError, match="does not wait for an answer"):
             await desk.decide(own.request, "allow")

@@ -41,7 +41,7 @@ async def test_a_rule_that_was_set_for_a_turn_that_is_stopped_is_said_to_hold(tm
             always = asyncio.create_task(desk.decide(question.request, "always", rule=question.rules[0]))
             await asyncio.sleep(0)
             await desk.stop(id)
-        with pytest.raises(UsageError, match="the rule holds from now on: allow notes:write"):
+        with pytest.raises(UsageError, match="the rule applies from now on: allow notes:write"):
             await always
         assert approvals.rules(desk.app.config.file) == (question.rules[0],)
         assert parlour.done.written == []

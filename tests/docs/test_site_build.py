@@ -6,6 +6,7 @@ rendered here, for reading all sources takes longer than the rest; `make site` d
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from pathlib import Path
@@ -58,3 +59,6 @@ def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_
     assert "examples/comparison/with_langchain.py" in pages[tmp_path / "comparison.html"]
     assert [path.name for path, text in pages.items() if _LOADED.search(text)] == []
     assert [path.name for path, text in styles.items() if _STYLED.search(text)] == []
+    index = json.loads((tmp_path / "search" / "search_index.json").read_text(encoding="utf-8"))
+    less = {entry["location"].partition("/")[0] for entry in index["docs"] if entry.get("boost", 1) < 1}
+    assert less == {"design", "reference", "migrating"}, "guides come first in the search"

@@ -398,7 +398,7 @@ def test_24_who_looked_before_another_went_on_does_not_go_on_from_what_it_saw(de
     again = desk.end(desk.resume())
 
     assert (quick[:2], desk.paid) == ((0, "Paid.\n"), ["5"])
-    assert (code, out, told.count("\n"), "went on in another process" in told) == (1, "", 1, True)
+    assert (code, out, told.count("\n"), "was continued by another process" in told) == (1, "", 1, True)
     assert again[:2] == (0, "Paid.\n")
 
 

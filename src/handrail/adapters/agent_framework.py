@@ -35,7 +35,7 @@ def guarded(given: Any, calls: GuardedCalls) -> list[FunctionTool]:
 
 
 class GuardFunctionMiddleware(FunctionMiddleware):
-    """Every call of an agent's function tools, also of those from MCP servers, goes through our executor.
+    """Runs every call of an agent's function tools, including those of MCP servers, through the executor.
 
     Args:
         options: What `guard` takes beside the tools.

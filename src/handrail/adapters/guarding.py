@@ -40,8 +40,8 @@ def guard(tools: G, **options: Unpack[GuardOptions]) -> G: ...
 @overload
 def guard(tools: AbstractToolset[D], **options: Unpack[GuardOptions]) -> AbstractToolset[D]: ...
 def guard(tools: Any, **options: Unpack[GuardOptions]) -> Any:
-    """The same tools for the same framework: each call is checked, confirmed, bounded and recorded, and an effect that
-    was begun is not begun again, whoever died meanwhile.
+    """Return the same tools for the same framework; each call is checked, approved, limited and recorded, and an effect
+    that was started is not started again, whichever process died.
 
     Args:
         tools: A toolset of pydantic-ai, a list of tools of LangChain or openai-agents, or the `ClaudeAgentOptions`

@@ -48,7 +48,7 @@ Ask = Callable[[RegisteredTools], Approver]
 
 
 class AllowAll:
-    """The approver of somebody who said yes to everything beforehand, but not to what nobody could foresee."""
+    """An approver that allows everything, except what nobody could foresee."""
 
     def __init__(self, by: str) -> None:
         self._by = by
@@ -59,7 +59,7 @@ class AllowAll:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppAdditions:
-    """What one use of the program adds to its configuration."""
+    """Additions to the configuration for one use of the program."""
 
     tools: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
@@ -104,7 +104,7 @@ class _AppApprover:
 
 
 class App:
-    """`open_app` makes one."""
+    """The parts of a configured program; `open_app` makes one."""
 
     def __init__(
         self,
@@ -268,7 +268,7 @@ async def open_app(
     adjust: Adjust = lambda config: config,
     clients: ServedClients | None = None,
 ) -> AsyncIterator[App]:
-    """Tools, executor and journal for as long as the block lasts; the journal is made if it is not there.
+    """Open tools, executor and journal while the block lasts; a missing journal is created.
 
     Files are read, and MCP servers connected, all at once. One that is not available and is not required is told to
     the person, and joins when it comes back. `beside` gives tools that go with those that there are;
@@ -414,7 +414,7 @@ async def reload_on_change(
         try:
             await app.refresh()
         except Exception:
-            logger.exception("the files could not be looked at; it is tried again")
+            logger.exception("the files could not be looked at; handrail keeps trying")
         if lasting(app.config) not in (began, before):
             person.tell(told)
 

@@ -221,7 +221,7 @@ def _held_back(server: AppMcpServer) -> str:
     names = sorted(server.ensemble.held)
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     named = ", ".join(map(repr, names[:_NAMED]))
-    return f"MCP server {server.name!r}: held back: {named}{more}; see why with: handrail mcp show {server.name}"
+    return f"MCP server {server.name!r}: withheld: {named}{more}; see why with: handrail mcp show {server.name}"
 
 
 def prefix_for(error: DuplicateTool, config: Config) -> str:

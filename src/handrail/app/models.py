@@ -65,7 +65,7 @@ def _make_model(config: Config, settings: ModelSettings, **shared: Any) -> LLM:
 
 
 def settings_of(config: Config, name: str) -> ModelSettings:
-    """What is known of a model by the name that people give it.
+    """Return the settings of a model by its name.
 
     Raises:
         UsageError: Neither the configuration nor the services have it.

@@ -138,7 +138,7 @@ async def retaining(
                 except HandrailError as error:
                     logger.warning("what is too old could not be removed, and is tried again later: %s", error)
                 except Exception:
-                    logger.exception("what is too old could not be removed; it is tried again later")
+                    logger.exception("what is too old could not be removed; it will be tried again later")
             await clock.sleep(_LOOK)
 
     task = asyncio.create_task(work())

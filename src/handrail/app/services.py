@@ -174,7 +174,7 @@ async def _keep_sending(chat: ChatService) -> None:
         try:
             await chat.flush()
         except HandrailError:
-            logger.exception("queued messages could not be sent; it is tried again")
+            logger.exception("queued messages could not be sent; handrail keeps trying")
 
 
 def _embedder() -> Embedder | None:

@@ -90,10 +90,10 @@ async def approved_servers(config: Config, person: Person) -> dict[str, McpSetti
 
 def server_refusal(name: str, settings: McpSettings, why: str) -> str:
     """Why a server is not used, with exactly what it is and what to do."""
-    verb = "started" if isinstance(settings.endpoint, StdioEndpoint) else "used"
+    verb, what = ("started", "command") if isinstance(settings.endpoint, StdioEndpoint) else ("used", "address")
     return (
-        f"MCP server {name!r} is not {verb}: {why}. It is: {endpoint_description(settings.endpoint)}."
-        f" Look at it, and if you want it: handrail mcp approve {name}"
+        f"MCP server {name!r} is not {verb}: {why}. Its {what}: {endpoint_description(settings.endpoint)}."
+        f" To approve it: handrail mcp approve {name}"
     )
 
 

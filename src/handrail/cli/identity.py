@@ -16,7 +16,7 @@ from handrail.cli.token.key_files import identity, key_place, new_identity
         "new": ("identity:new", "Create the key of this node."),
     },
     "handrail identity new",
-    "handrail identity show                 what others write under [node.trust]",
+    "handrail identity show                 the id that others write under [node.trust]",
 )
 def command() -> None:
     """Show or create the key and the id of this node.
@@ -35,7 +35,7 @@ def show(setup: CliSetup) -> None:
     if setup.view.wrote_json({"node_id": node_id, "key": key_place(setup)}):
         return
     answer(node_id)
-    tell('Others trust it by it: under [node.trust] they write "ed25519:…" = "member"')
+    tell('Others trust this node by its id: under [node.trust] they write "ed25519:…" = "member"')
 
 
 @cli_command("new", "handrail identity new", "handrail identity new --json | jq -r .node_id")

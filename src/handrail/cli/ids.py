@@ -23,9 +23,9 @@ def resolve_id(given: str, known: Iterable[str], what: str) -> str:
         case [one]:
             return one
         case []:
-            there = f"the last are: {_listed(above(ids)[::-1])}" if ids else "there are none"
+            there = f"the latest are: {_listed(above(ids)[::-1])}" if ids else "there are none"
             raise UsageError(f"there is no {what} {given!r}; {there}")
-    raise UsageError(f"{given!r} begins several ids of a {what}; give more of it: {_listed(found)}")
+    raise UsageError(f"{given!r} is the beginning of several ids of a {what}; give more characters: {_listed(found)}")
 
 
 def above(ids: Iterable[str]) -> list[str]:

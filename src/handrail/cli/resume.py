@@ -47,14 +47,14 @@ def command(setup: CliSetup, chosen: RunOptions, run: str) -> None:
     conversation = conversation_of(events)
     if not conversation:
         raise UsageError(
-            f"nothing was said to a model in run {run!r}, so there is nothing to go on with; a call that waited there"
+            f"no model was asked in run {run!r}, so there is nothing to continue; a call that waited there"
             f" runs when its program asks for it again, as handrail tools call … --run {run} does"
         )
     at = _waits_at(conversation, events, anybody=sys.stdin.isatty() or chosen.yes)
     if at is not None:
         conversation = conversation.upto(at)
     elif isinstance(events[-1], RunFinished):
-        tell(f"Run {text.printable(run)} has ended ({text.printable(events[-1].reason)}); this was its answer:")
+        tell(f"Run {text.printable(run)} has ended ({text.printable(events[-1].reason)}) with this answer:")
         answer(text.printable_lines(conversation.text))
         return
     elif waiting := _unanswered(events):

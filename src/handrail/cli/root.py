@@ -29,7 +29,7 @@ _COMMANDS = {
     "serve": ("serve", "Serve a page, your tools and your models over HTTP."),
     "acp": ("acp", "Run as an agent for editors (Agent Client Protocol)."),
     "bus": ("bus", "List and call the capabilities of other nodes."),
-    "worker": ("serve:worker", "Serve these tools to the nodes on a NATS server."),
+    "worker": ("serve:worker", "Serve these tools to other nodes over a NATS server."),
     "token": ("token", "Issue, inspect and revoke tokens."),
     "identity": ("identity", "Show or create the key and the id of this node."),
     "trace": ("trace", "Show where a run spent its time and tokens."),
@@ -37,7 +37,7 @@ _COMMANDS = {
     "state": ("state", "Back up, restore and move the state of this node."),
     "confirm": ("confirm", "Approve or deny the calls that wait for a person."),
     "approve": ("config.approve", "Review what the configuration can do, and approve it."),
-    "probe": ("probe.command", "Put the same tool prompts to every model, and compare."),
+    "probe": ("probe.command", "Send the same tool prompts to several models, and compare."),
     "eval": ("evaluate.command", "Run your own test cases with several models."),
     "doctor": ("doctor.command", "Check the installation and say how to fix problems."),
     "sync-capabilities": (
@@ -55,7 +55,7 @@ _COMMANDS = {
         "handrail ask --tools tools.py 'What is the weather in Lisbon?'",
         "handrail chat",
         "handrail serve                         your tools and models for other programs and machines",
-        "handrail proof list                    which runs there were",
+        "handrail proof list                    the recorded runs",
     ),
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -76,7 +76,7 @@ async def _work(
         if before:
             await _take_up(app.executor, run, before)
         if tools_of_run(before) not in (None, app.executor.tools.digest):
-            tell("These are not the tools that the run had before; the record says which tools it continues with.")
+            tell("The tools are not the same as before; the record says with which tools the run continues.")
         # A model that goes on talking may say that it was done.
         if not is_answered(conversation):
             conversation = await app.runner(llm, on_wait="pause").run(conversation, Context(run=run), live)
@@ -108,7 +108,9 @@ async def _take_up(executor: Executor, run: str, before: Sequence[Recorded]) -> 
     now = await executor.runs.history(run)
     ours = 1  # that it was taken up
     if _count_entries(now) - ours != _count_entries(before):
-        raise UsageError(f"run {run!r} went on in another process just now; look again with: handrail resume {run}")
+        raise UsageError(
+            f"run {run!r} was continued by another process just now; to see it, run: handrail resume {run}"
+        )
 
 
 def _count_entries(events: Sequence[Recorded]) -> int:

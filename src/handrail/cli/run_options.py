@@ -187,20 +187,22 @@ def with_rule_and_yes(function: Callable[..., None]) -> Callable[..., None]:
         "rules",
         multiple=True,
         metavar="RULE",
-        help="A rule besides the configured ones, such as 'allow write_file path=docs/**'; can be given several times.",
+        help="A rule in addition to the configured ones, such as 'allow write_file path=docs/**';"
+        " can be given several times.",
     )
     return rule(
         click.option(
             "--yes",
             is_flag=True,
-            help="Allow every side effect that no rule denies, except what nobody could foresee, as a changed tool.",
+            help="Allow every side effect that no rule denies, except what nobody could foresee,"
+            " such as a changed tool.",
         )(function)
     )
 
 
 def nats_option(help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Gives a command `nats`, a tuple that is empty if the option was not given."""
-    several = " Several, of which one is used at a time: given more than once, or with commas."
+    several = " Name several by repeating the option or with commas; one at a time is used."
     return click.option("--nats", metavar="URL", multiple=True, callback=_nats_addresses, help=help + several)
 
 

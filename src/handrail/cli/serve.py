@@ -114,7 +114,7 @@ def listen_address(written: str, example: str = "127.0.0.1:8420") -> tuple[str, 
     """
     host, _, port = written.rpartition(":")
     if not port.isdecimal() or int(port) > 65_535:
-        raise UsageError(f"{written!r} is no HOST:PORT; write {example}")
+        raise UsageError(f"{written!r} is not of the form HOST:PORT; write {example}")
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
@@ -159,7 +159,7 @@ async def _on_nats(opened: NetworkNode) -> None:
                 await asyncio.Event().wait()
         except BusError as error:
             if not told:
-                tell(f"Not on NATS yet: {error.message}; it is tried again")
+                tell(f"Not on NATS yet: {error.message}; handrail keeps trying")
             told = True
         await asyncio.sleep(_AGAIN)
 
@@ -180,14 +180,14 @@ def _say(url: str, *, opened: NetworkNode, file: Path | None, as_json: bool) -> 
     if node.log == "json" and file is None:
         token = None  # who reads logs is not who may call; `--token-file` or `handrail token issue` gives one
     if opened.page:
-        asks = "" if token is None or file is None else ", which asks for the token"
+        asks = "" if token is None or file is None else ", which will ask for the token"
         tell(f"Page: {_page(url, token if file is None else None)}{asks}")
     tell(f"Serving at {url}")
     if node.near != node.host:
         names = ", ".join(node.hosts) or "none; name this machine there"
         tell(f"Other machines reach it by the names in `hosts` under [node]: {names}")
     if token is not None:
-        tell(f"Token, good for a day: {token!s}" if file is None else f"Token, good for a day, in {file}")
+        tell(f"Token, valid for a day: {token!s}" if file is None else f"Token, valid for a day, in {file}")
 
 
 def _page(url: str, token: Secret | None) -> str:
@@ -213,7 +213,7 @@ def _write(file: Path, token: Secret) -> None:
 @cli_command(
     "worker",
     "handrail worker --nats nats://127.0.0.1:4222 --tools tools.py",
-    "handrail worker                          what [node] and [services] of handrail.toml say",
+    "handrail worker                          with [node] and [services] of handrail.toml",
 )
 @_log_option
 @nats_option("The NATS server. Default: [node] nats.")
@@ -223,7 +223,7 @@ def _write(file: Path, token: Secret) -> None:
 def worker(
     setup: CliSetup, log: str | None, nats: tuple[str, ...], rules: tuple[str, ...], tools: tuple[str, ...]
 ) -> None:
-    """Serve these tools to the nodes on a NATS server.
+    """Serve these tools to other nodes over a NATS server.
 
     The configured services are served too, to the nodes of this node's community. Several workers that offer the same
     capability share its calls. A worker that is busy says so, and another one is asked. A worker that dies is noticed
@@ -253,4 +253,4 @@ async def _work(setup: CliSetup, chosen: RunOptions) -> None:
             tell(f"Serving {len(offered)} capabilities to {community!r} as {node_id}")
         with rereading(node.reload):
             await told_to_end()
-        tell("Stopping when the running calls have ended")
+        tell("Stopping after the running calls have ended")

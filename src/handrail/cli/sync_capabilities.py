@@ -101,7 +101,7 @@ def _files(out: Path | None, named: dict[Language, Path | None]) -> dict[Languag
 async def _catalogue(config: Config, source: str | None, wanted: tuple[str, ...]) -> NodeCatalogue:
     if source is not None:
         if wanted:
-            raise UsageError("--from has its own tools; leave --tools out")
+            raise UsageError("--from has its own tools; leave out --tools")
         from handrail.tools.snapshots.catalogue_source import read_source
 
         return await read_source(source)

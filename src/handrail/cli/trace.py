@@ -73,7 +73,7 @@ def _write(file: Path, written: str) -> None:
 
 
 def _print_trace(view: CommandView, trace: RunTrace) -> None:
-    state = trace.state or "not over, or cut off"
+    state = trace.state or "not finished, or interrupted"
     answer(f"{printable(trace.run)}  {view.when(trace.started)}  {_took(trace.ms)}  {printable(state)}", "title")
     table(_SPANS, [_row(each, trace.ms) for each in trace.spans])
     totals = trace.totals

@@ -45,7 +45,7 @@ _LOOK = 1.0
     "tui",
     "handrail tui",
     "handrail tui -m openai:gpt-5 --tools tools.py",
-    "handrail tui run_0193                  go on with that conversation",
+    "handrail tui run_0193                  continue that conversation",
 )
 @click.argument("run", required=False, shell_complete=complete.runs)
 @click.option("--system", metavar="TEXT", help="The system prompt.")
@@ -63,7 +63,7 @@ def command(setup: CliSetup, run: str | None, system: str | None, **chosen: Any)
     continues.
     """
     if not all(each.isatty() for each in (sys.stdin, sys.stdout, sys.stderr)):
-        raise UsageError("handrail tui needs a terminal, and this is none; use handrail chat or handrail ask")
+        raise UsageError("handrail tui needs a terminal; in a pipe or a script, use handrail chat or handrail ask")
     if importlib.util.find_spec("textual") is None:
         raise MissingExtra("the terminal program", "tui")
     raise click.exceptions.Exit(asyncio.run(_run(setup, RunOptions(**chosen), run, system or "")))

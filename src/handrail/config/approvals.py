@@ -270,8 +270,8 @@ class FilePins:
         if known is None or known.tools is None:
             if self._approvals.meet(self._config, server, endpoint, tools):
                 self._tell(
-                    f"MCP server {server!r} is used for the first time: its {len(tools)} tools are taken as they are"
-                    " now; what it changes later is held back until you have looked"
+                    f"MCP server {server!r} is used for the first time: its {len(tools)} tools are accepted as they"
+                    " are now; tools that change later are withheld until you review them"
                 )
                 return {}
             known = self._approvals.of(self._config, server)  # somebody else was quicker, or took the word back

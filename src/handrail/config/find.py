@@ -16,7 +16,7 @@ VARIABLE = "HANDRAIL_CONFIG"
 
 
 def find_config(named: Path | None, start: Path, environ: Mapping[str, str] = os.environ) -> Path | None:
-    """The file that is named, here or by HANDRAIL_CONFIG; else `handrail.toml` in this folder or the nearest above.
+    """Find the file that is named here or by HANDRAIL_CONFIG; else `handrail.toml` in this folder or the nearest above.
 
     Raises:
         UsageError: One is named, and is not there; or the one that is found could be another user's work.

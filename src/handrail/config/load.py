@@ -100,7 +100,7 @@ SAME = {
 
 
 def load_config(path: Path | None, environ: Mapping[str, str] = os.environ) -> Config:
-    """What a file says; without one, the defaults. `HANDRAIL_STATE` counts in either case.
+    """Load a file; without one, use the defaults. `HANDRAIL_STATE` applies in either case.
 
     Raises:
         ConfigError: It cannot be read, or something in it is wrong.

@@ -28,8 +28,8 @@ _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HTTP = ("http", "streamable-http", "streamableHttp", "streamable_http")
 _SSE = (
-    "it is of the old HTTP+SSE kind, which is deprecated and not spoken here; ask whoever runs it for the address of"
-    " streamable HTTP, often /mcp in place of /sse"
+    "it is of the old HTTP+SSE kind, which is deprecated and not supported here; ask its operator for the address of"
+    " streamable HTTP, often /mcp instead of /sse"
 )
 _KNOWN = frozenset(
     {"type", "transport", "command", "args", "env", "cwd", "url", "serverUrl", "headers", "oauth", "auth", "disabled"}

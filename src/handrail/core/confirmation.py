@@ -88,7 +88,7 @@ class Edit(Struct, frozen=True):
 
 
 class Defer(Struct, frozen=True):
-    """Nobody can decide now. The call is answered `needs_confirmation` and may be approved later, from anywhere."""
+    """Nobody can decide now. The call is answered `needs_confirmation` and may be allowed later, from anywhere."""
 
 
 Decision = Allow | Deny | Edit | Defer

@@ -18,7 +18,7 @@ class LiveObject:
 
 
 class Principal(Struct, frozen=True):
-    """The one on whose behalf a call runs."""
+    """The user or program on whose behalf a call runs."""
 
     id: str = "local"
     scopes: tuple[str, ...] | None = None

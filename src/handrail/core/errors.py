@@ -84,7 +84,7 @@ class UsageError(HandrailError):
 
 
 class DuplicateTool(UsageError):
-    """Two tools have one name, or names that people cannot tell apart. No name wins by order."""
+    """Two tools have the same name, or names that look alike. No name wins by order."""
 
     def __init__(self, name: str, taken: str | None = None, *, source: str = "", other: str = "") -> None:
         what = "is already registered" if taken in (None, name) else f"is too like {taken!r}, which is registered"
@@ -97,7 +97,7 @@ class DuplicateTool(UsageError):
 
 
 class DuplicateEnsemble(UsageError):
-    """Two groups have one name, or names that people cannot tell apart; a rule for one would seem to be for both."""
+    """Two groups have the same name, or names that look alike; a rule for one would seem to apply to both."""
 
     def __init__(self, name: str, taken: str) -> None:
         what = "another one has that name" if taken == name else f"it is too like {taken!r}, which is registered"
@@ -107,7 +107,7 @@ class DuplicateEnsemble(UsageError):
 
 
 class InvalidDefinition(UsageError):
-    """A tool is described in a way that cannot work."""
+    """A tool has an invalid definition."""
 
 
 class InvalidSchema(UsageError):
@@ -128,7 +128,7 @@ class RegistryFrozen(UsageError):
 
 
 class ConfigError(UsageError):
-    """A mistake in a file, with the place to fix it."""
+    """A mistake in a file, with the place to correct it."""
 
     def __init__(
         self,
@@ -165,7 +165,7 @@ class MissingExtra(UsageError):
 
 
 class SandboxUnavailable(UsageError):
-    """This machine cannot have the sandbox that was asked for. Nothing weaker is taken in its place."""
+    """This machine cannot run the requested sandbox. handrail does not use a weaker one instead."""
 
 
 class JournalError(HandrailError):
@@ -173,7 +173,7 @@ class JournalError(HandrailError):
 
 
 class OutcomeUnrecorded(JournalError):
-    """A call may have run, and its outcome is not on record. Any other `JournalError` of a call means that it did not.
+    """A call may have run, but its outcome is not recorded. Any other `JournalError` of a call means that it did not.
 
     `outcome` is how it ended, if this process knows.
     """
@@ -203,7 +203,7 @@ class LeaseHeld(JournalError):
 
 
 class LeaseLost(JournalError):
-    """Another replica took up a run on which this one worked, while this one was cut off or stopped."""
+    """Another replica has resumed a run of this one, while this one was disconnected or stopped."""
 
     def __init__(self, run: str) -> None:
         super().__init__(
@@ -214,11 +214,11 @@ class LeaseLost(JournalError):
 
 
 class StateError(HandrailError):
-    """The shared state of a node cannot be used: it holds something else, refuses us, or has no room."""
+    """The shared state of a node cannot be used: it contains something else, refuses access, or is full."""
 
 
 class StateUnavailable(StateError):
-    """The server of the shared state is gone, or does not answer. It is tried again with every later request.
+    """The server of the shared state does not answer. Every later request tries again.
 
     `may_be_written` is whether what was to be written may be there all the same: the connection was lost while it was
     being committed. Otherwise nothing was written.
@@ -239,7 +239,7 @@ class LimitExceeded(HandrailError):
 
 
 class ToolFailed(HandrailError):
-    """Under `fail_fast`: a tool did not do what it was asked. The conversation is rolled back to its checkpoint.
+    """With `fail_fast`: a tool call failed. The conversation is rolled back to its checkpoint.
 
     Its `__cause__` is what the tool raised, if it raised something in this process.
     """
@@ -267,7 +267,7 @@ class ModelError(HandrailError):
 
 
 class RateLimited(ModelError):
-    """The service wants fewer requests; `retry_after` says in how many seconds to try again, if it said so."""
+    """The service limits the rate of requests; `retry_after` is the time to wait in seconds, if known."""
 
     code = "rate_limited"
 
@@ -279,23 +279,23 @@ class ModelUnavailable(ModelError):
 
 
 class RequestRefused(ModelError):
-    """The service will not take this request: a wrong key, an unknown model, a malformed body. Do not repeat it."""
+    """The service refuses this request: a wrong key, an unknown model, a malformed body. Do not repeat it."""
 
     code = "request_refused"
 
 
 class ProtocolError(ModelError):
-    """The service answered with something that cannot be read, or broke off in mid-reply."""
+    """The service answered with something that cannot be read, or stopped in the middle of a reply."""
 
     code = "protocol_error"
 
 
 class BrokenChoice(ProtocolError):
-    """The model called tools, or called none, against what it was told."""
+    """The model called tools, or none, contrary to the tool choice."""
 
 
 class InvalidAnswer(ModelError):
-    """The model gave no answer of the type that was asked for, as often as the limits let it try."""
+    """The model gave no answer of the requested type within the allowed number of tries."""
 
     code = "invalid_answer"
 
@@ -310,7 +310,7 @@ class InvalidAnswer(ModelError):
 
 
 class McpError(HandrailError):
-    """An MCP server cannot be used as it should: not reached, not understood, too much at once."""
+    """An MCP server cannot be used: it is unreachable, or its messages are invalid or too large."""
 
     def __init__(self, server: str, why: str) -> None:
         super().__init__(f"MCP server {server!r}: {why}")
@@ -319,7 +319,7 @@ class McpError(HandrailError):
 
 
 class ServerLost(McpError):
-    """The connection was not there, or broke. It is made again by itself."""
+    """There was no connection, or it broke. It is reopened automatically."""
 
     def __init__(self, server: str, why: str, *, sent: bool) -> None:
         super().__init__(server, why)
@@ -337,7 +337,7 @@ class ServerRefused(McpError):
 
 
 class SignInFailed(McpError):
-    """Nobody signed in to the server, or its service did not let us. Trying again by itself would not help."""
+    """Nobody signed in to the server, or its service refused. A retry does not help."""
 
 
 class BusError(HandrailError):
@@ -391,7 +391,7 @@ _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 
 
 class ToolError(Exception):
-    """Why a call gave no value, in words for the model.
+    """The reason why a call has no value, in words for the model.
 
     A tool raises or returns it: `ToolError("NOT_FOUND", "no such city")`. With one
     argument, a single word is taken as the code and anything else as the message.

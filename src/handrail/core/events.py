@@ -33,7 +33,7 @@ class RunStarted(Struct, frozen=True, tag="run.started", kw_only=True):
 
 
 class RunResumed(Struct, frozen=True, tag="run.resumed", kw_only=True):
-    """Somebody took the run up again, perhaps with other tools than it began with."""
+    """The run was resumed, perhaps with other tools than at its beginning."""
 
     run: str
     at: int
@@ -61,7 +61,7 @@ class ToolsOffered(Struct, frozen=True, tag="tools.offered", kw_only=True):
 
 
 class CallAsked(Struct, frozen=True, tag="call.asked", kw_only=True):
-    """What was asked in a call that never came to run: refused, or answered from another call's result."""
+    """The request of a call that did not run: it was refused, or answered with another call's result."""
 
     run: str
     at: int
@@ -112,7 +112,7 @@ class CallSettled(Struct, frozen=True, tag="call.settled", kw_only=True):
 
 
 class CallAmended(Struct, frozen=True, tag="call.amended", kw_only=True):
-    """What became known of a call after it was answered, or cut off.
+    """The result of a call that became known after the call was answered or interrupted.
 
     What comes late stands beside the answer; but of a call in doubt, what a person found out is the answer.
     """
@@ -178,7 +178,7 @@ class ConfirmationAnswered(Struct, frozen=True, tag="confirmation.answered", kw_
 
 
 class CallProgress(Struct, frozen=True, tag="call.progress", kw_only=True):
-    """A long tool says how far it is. Streamed, not recorded."""
+    """The progress of a running tool. Streamed, not recorded."""
 
     run: str
     call_id: str
@@ -189,7 +189,7 @@ class CallProgress(Struct, frozen=True, tag="call.progress", kw_only=True):
 
 
 class ConversationChanged(Struct, frozen=True, tag="conversation.changed", kw_only=True):
-    """What was said before the model was asked: keep so many messages of what the run had, then add these."""
+    """The messages before the model is asked: keep the first `keep` of the run's messages, then add these."""
 
     run: str
     at: int
@@ -213,7 +213,7 @@ class ReplyGiven(Struct, frozen=True, tag="reply.given", kw_only=True):
 
 
 class ReplyFailed(Struct, frozen=True, tag="reply.failed", kw_only=True):
-    """One attempt to get a reply failed. Nothing of it was used."""
+    """One attempt at a reply failed. Nothing of it was used."""
 
     run: str
     at: int
@@ -231,13 +231,13 @@ class ReplyFailed(Struct, frozen=True, tag="reply.failed", kw_only=True):
 
 
 class TextDelta(Struct, frozen=True, tag="text.delta", kw_only=True):
-    """A piece of what the model says. Streamed, not recorded."""
+    """A piece of the model's text. Streamed, not recorded."""
 
     text: str
 
 
 class ReasoningDelta(Struct, frozen=True, tag="reasoning.delta", kw_only=True):
-    """A piece of what the model thinks aloud. Streamed, not recorded."""
+    """A piece of the model's visible reasoning. Streamed, not recorded."""
 
     text: str
 
@@ -269,7 +269,7 @@ class ServiceCallMade(Struct, frozen=True, tag="service_call.made", kw_only=True
 
 
 class Notice(Struct, frozen=True, tag="notice", kw_only=True):
-    """Something the caller should know about a request: a keyword lost, a choice that the model cannot be held to."""
+    """Something that the caller should know about a request: a dropped keyword, a choice that is not enforced."""
 
     text: str
 
@@ -291,9 +291,9 @@ class AttemptFailed(Struct, frozen=True, tag="attempt.failed", kw_only=True):
 
 
 class CallReady(Struct, frozen=True, tag="call.ready", kw_only=True):
-    """A call whose arguments have come to an end, on a wire that does not say so until the reply ends.
+    """A call whose arguments are complete, from a service that reports this only at the end of the reply.
 
-    What can be taken back may begin on it. `CallRequested` follows, and its word counts.
+    Work that can be discarded may start. `CallRequested` follows and is authoritative.
     """
 
     call: ToolCall
@@ -307,7 +307,7 @@ class CallRequested(Struct, frozen=True, tag="call.requested", kw_only=True):
 
 
 class ReplyFinished(Struct, frozen=True, tag="reply.finished", kw_only=True):
-    """The end of a reply. Every reply has exactly one, and it comes last; without it the reply was cut off."""
+    """The end of a reply. Every reply has exactly one, and it comes last; without it the reply was interrupted."""
 
     stop: StopReason
     model: str = ""
@@ -346,14 +346,14 @@ ModelEvent = (
 
 
 class AgentChanged(Struct, frozen=True, tag="agent.changed", kw_only=True):
-    """Another agent speaks from here on in the run. It is streamed; its record is the call that handed over."""
+    """From here on another agent answers in the run. Streamed; its record is the call that handed over."""
 
     run: str
     agent: str
 
 
 class AgentEvent(Struct, frozen=True, tag="agent.event", kw_only=True):
-    """Something happened in the run of an agent that a call began. Streamed; what is recorded has its own run."""
+    """An event in the run of an agent that a call began. Streamed; the agent's run has its own record."""
 
     agents: tuple[str, ...]
     """The agents that lead to it, the outermost first: the event is of the last one's run."""

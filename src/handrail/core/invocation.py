@@ -22,7 +22,7 @@ _NOWHERE: Mapping[str, Location | None] = MappingProxyType({})
 
 
 class Invocation(Generic[Deps_co]):
-    """The call, its checked arguments, and everything its caller passed along. Nothing reaches a tool otherwise.
+    """The call, its checked arguments, and everything its caller passed along. A tool gets nothing else.
 
     `Invocation[Shop]` is one whose `deps` are a `Shop`.
     """

@@ -59,7 +59,7 @@ class ServiceCall(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Artefact(Struct, frozen=True):
-    """What one provider wants back exactly as it gave it, and no other understands: reasoning items, signatures."""
+    """Data that one provider requires back unchanged, and no other understands: reasoning items, signatures."""
 
     provider: str
     data: Any
@@ -109,7 +109,7 @@ class UserMessage(Struct, frozen=True, tag="user"):
 
 
 class SupervisorMessage(Struct, frozen=True, tag="supervisor"):
-    """What the program tells the model: the system prompt, or a word in between."""
+    """A message from the program to the model: the system prompt, or a later instruction."""
 
     text: str
     at: int = 0
@@ -126,7 +126,7 @@ class DocumentMessage(Struct, frozen=True, tag="document"):
 
 
 class AssistantMessage(Struct, frozen=True, tag="assistant", omit_defaults=True):
-    """What the model said. Its calls follow, one `InvocationMessage` each."""
+    """The text of the model. Its calls follow, one `InvocationMessage` each."""
 
     text: str = ""
     at: int = 0
@@ -169,7 +169,7 @@ Message = UserMessage | SupervisorMessage | DocumentMessage | AssistantMessage |
 
 
 class Conversation(Struct, frozen=True):
-    """Everything said and done so far. A fork is another value that begins the same."""
+    """The messages, calls and results so far. A fork is another value with the same beginning."""
 
     messages: tuple[Message, ...] = ()
 

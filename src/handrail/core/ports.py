@@ -58,7 +58,7 @@ class Model(Protocol):
 
 @runtime_checkable
 class SearchesTools(Protocol):
-    """What a model may be beside a `Model`: one whose service finds tools that are offered as deferred."""
+    """An optional protocol of a model whose service searches tools that are offered as deferred."""
 
     @property
     def searches_tools(self) -> bool: ...
@@ -66,7 +66,7 @@ class SearchesTools(Protocol):
 
 @runtime_checkable
 class NamesProvider(Protocol):
-    """What a model may be beside a `Model`: one that says whose service answers."""
+    """An optional protocol of a model that names its provider."""
 
     @property
     def provider(self) -> str | None: ...
@@ -80,7 +80,7 @@ def provider_of(model: Model) -> str | None:
 
 @runtime_checkable
 class WritesCode(Protocol):
-    """What a model may be beside a `Model`: one that says whether it is large enough to write a program."""
+    """An optional protocol of a model that says whether it is large enough to write a program."""
 
     @property
     def writes_code(self) -> bool: ...
@@ -93,7 +93,7 @@ def writes_code(model: Model) -> bool:
 
 @runtime_checkable
 class TakesTools(Protocol):
-    """What a model may be beside a `Model`: one that says whether it can be offered tools, or ignores them."""
+    """An optional protocol of a model that says whether it supports tools, or ignores them."""
 
     @property
     def takes_tools(self) -> bool: ...
@@ -106,7 +106,7 @@ def takes_tools(model: Model) -> bool:
 
 @runtime_checkable
 class HoldsToSchema(Protocol):
-    """What a model may be beside a `Model`: one that says when its service holds a reply to a `response_schema`."""
+    """An optional protocol of a model that says when its service enforces a `response_schema`."""
 
     def holds_to_schema(self, *, tools: bool) -> bool:
         """Whether the service does so, in a request that offers tools or in one that offers none."""
@@ -120,7 +120,7 @@ def holds_to_schema(model: Model, *, tools: bool) -> bool:
 
 @runtime_checkable
 class CountsTokens(Protocol):
-    """What a model may be beside a `Model`: one whose service can say how many tokens a request has."""
+    """An optional protocol of a model whose service can count the tokens of a request."""
 
     async def count_tokens(self, request: ModelRequest) -> int | None:
         """The tokens of the request; None where the service cannot say it of this model.
@@ -142,7 +142,7 @@ async def count_tokens(model: Model, request: ModelRequest) -> int | None:
 
 @runtime_checkable
 class CompletesText(Protocol):
-    """What a model may be beside a `Model`: one that can go on with a text, without roles or tools."""
+    """An optional protocol of a model that can continue a text, without roles or tools."""
 
     @property
     def text_model(self) -> Model | None:
@@ -221,7 +221,7 @@ class Journal(Protocol):
 
 @runtime_checkable
 class AppendsAtOnce(Protocol):
-    """What a journal may be beside a `Journal`: one that can append without waiting. Either method may say False; then
+    """An optional protocol of a journal that can append without waiting. Either method may say False; then
     nothing was appended, and `append` does it."""
 
     def append_at_once(self, event: Recorded, *, durable: bool = False) -> bool:
@@ -251,7 +251,7 @@ def appending_at_once(journal: Journal | None) -> AppendsAtOnce | None:
 
 @runtime_checkable
 class VersionsRuns(Protocol):
-    """What a journal may be beside a `Journal`: one that can say whether a run has changed without reading it."""
+    """An optional protocol of a journal that can say whether a run has changed, without reading it."""
 
     async def version_of(self, run: str) -> tuple[int, int]:
         """The same as long as nobody adds to a run, and nothing that was said in it is erased.
@@ -264,7 +264,7 @@ class VersionsRuns(Protocol):
 
 @runtime_checkable
 class SharedAnswers(Protocol):
-    """What a journal may be beside a `Journal`: one in which several processes answer questions."""
+    """An optional protocol of a journal in which several processes answer questions."""
 
     async def answer(self, event: ConfirmationAnswered, *, durable: bool = False) -> ConfirmationAnswered:
         """Append an answer, unless the question has one; return the answer that counts, which is the first.
@@ -288,7 +288,7 @@ class SharedAnswers(Protocol):
 
 
 class EffectMark(Struct, frozen=True):
-    """The last place where the journal noted a side effect: the call that began it, or that asked a person about it."""
+    """The latest entry of a side effect in the journal: the call that started it, or asked a person about it."""
 
     seq: int
     run: str
@@ -297,7 +297,7 @@ class EffectMark(Struct, frozen=True):
 
 @runtime_checkable
 class EffectJournal(Protocol):
-    """What a journal may be beside a `Journal`: one that finds a side effect again by what it does, in any run."""
+    """An optional protocol of a journal that finds a side effect by what it does, in any run."""
 
     async def last_effect(self, identity: bytes) -> EffectMark | None:
         """The place where the effect of this identity was last noted."""
@@ -324,7 +324,7 @@ def finding_effects(journal: Journal | None) -> EffectJournal | None:
 
 
 class Spill(Protocol):
-    """Keeps whole outputs of which the model was sent a part."""
+    """Keeps whole outputs of which the model got only a part."""
 
     async def put(self, text: str) -> str:
         """Keep a text and return its id."""
@@ -348,7 +348,7 @@ class Embedder(Protocol):
 
 
 class Span(Protocol):
-    """Something under way that an operator can follow."""
+    """An operation that an operator can follow."""
 
     @property
     def parent(self) -> str | None:
@@ -365,7 +365,7 @@ class Span(Protocol):
 
 
 class Tracer(Protocol):
-    """Each of these is a span for as long as its block lasts; an exception that leaves the block is told of."""
+    """Makes spans. Each lasts as long as its block, and records an exception that leaves the block."""
 
     def run(self, run: str, model: Model, context: Context) -> AbstractContextManager[Span]: ...
 

@@ -23,7 +23,7 @@ _SHORTEST = 6
 
 
 class Secret(str):
-    """Text that tools may use and records must not hold: annotate a parameter with it.
+    """Text that tools may use but the record must not contain: annotate a parameter with it.
 
     Its schema is `writeOnly`, which marks secrets in schemas from elsewhere too.
     """

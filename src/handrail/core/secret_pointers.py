@@ -59,7 +59,7 @@ def _has_mask(value: Any, here: str, places: frozenset[str]) -> bool:
 
 
 def restore_masked(edited: Any, shown: Any, before: Any) -> Any:
-    """The edited value with every mask replaced by the secret that it stood for when it was shown.
+    """Return the edited value, with every mask replaced by the secret that it hides.
 
     A mask is replaced only where it still stands in the place where it was shown. In a list
     with several masked items an item keeps its secret only if nothing else of it was changed:

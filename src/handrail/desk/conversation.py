@@ -191,7 +191,7 @@ class DeskConversation:
             await check_not_in_use(self.around.app, self.id)
             conversation = messages_to_answer(self.conversation)
             if not turn_starts(conversation.messages):
-                raise UsageError("nothing was said yet that could be answered; say something first")
+                raise UsageError("there is no message to answer yet; write one first")
             self.become(conversation)
             self._start(self.chosen.once, emit)
 

@@ -383,7 +383,7 @@ class Desk:
             with self.asking.claimed(request):  # else it may be denied in another tab while the rule is written
                 await asyncio.to_thread(self.app.standing.add, rule)
                 if not self.asking.waits(request):
-                    raise UsageError(f"the turn ended before it had your word; the rule holds from now on: {rule}")
+                    raise UsageError(f"the turn ended before your answer; the rule applies from now on: {rule}")
         self.asking.answer(request, word, decision)
 
     def _tools_changed(self) -> None:

@@ -27,7 +27,7 @@ from handrail.tools.masking import masked_messages
 
 logger = logging.getLogger(__name__)
 
-_CUT_OFF = "the program ended in the middle of this turn; let the model answer again, or take the turn back"
+_CUT_OFF = "the program ended in the middle of this turn; let the model answer again, or undo the turn"
 _MOST_OPEN = 64
 """The number of conversations in memory above which unused ones are closed."""
 _FORGOTTEN = 24 * 3_600_000
@@ -188,7 +188,7 @@ class OpenConversations:
         """The reason if another program works on the conversation, else an empty text."""
         app = self._around.app
         held = None if app.executor.runs.holds(id) else await app.journal.find_holder(id)
-        return "" if held is None else f"another program is at work on this conversation: {held}"
+        return "" if held is None else f"another program is working on this conversation: {held}"
 
     async def _from_record(self, id: str, saved: Conversation) -> Conversation:
         """What the record has of a turn that was cut off, if it knows more of it than was saved."""

@@ -193,7 +193,7 @@ class PendingQuestions:
 
     def _waiting(self, request: str) -> _PendingQuestion:
         if not self.waits(request) or request in self._claimed:
-            raise UsageError(f"no question {request!r} waits for a word; somebody may have answered it already")
+            raise UsageError(f"question {request!r} does not wait for an answer; somebody may have answered it already")
         return self._open[request]
 
 
@@ -254,7 +254,7 @@ def _edited(waiting: _PendingQuestion, arguments: dict[str, Any] | str | None) -
     if arguments is None:
         raise UsageError("an edit needs the arguments that are to be used")
     if waiting.validator is None:
-        raise UsageError("this question takes a yes or a no; nothing in it can be changed")
+        raise UsageError("this question can only be answered with yes or no")
     shown, edited = waiting.asked.shown, arguments
     if isinstance(edited, str):
         edited = read_edited_object(edited)

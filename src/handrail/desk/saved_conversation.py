@@ -82,7 +82,7 @@ async def check_not_in_use(app: App, id: str) -> None:
     try:
         (await app.journal.lease(id)).release()
     except LeaseHeld as held:
-        raise UsageError(f"another program is at work on this conversation: {held}") from held
+        raise UsageError(f"another program is working on this conversation: {held}") from held
 
 
 def conversation_summary(about: ConversationMetadata, state: State = "idle", excerpt: str = "") -> ConversationSummary:

@@ -97,7 +97,7 @@ class WaitingQuestions:
         run = "" if shown is None else shown.run
         waiting = await asyncio.to_thread(find_waiting, self._journal, run, request) if run else None
         if waiting is None:
-            raise UsageError(f"no question {request!r} waits for a word; somebody may have answered it already")
+            raise UsageError(f"question {request!r} does not wait for an answer; somebody may have answered it already")
         match decision:
             case "later":
                 return

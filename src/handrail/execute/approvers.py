@@ -46,10 +46,12 @@ def as_approver(given: AnyApprover, tools: RegisteredTools | None = None) -> App
 @overload
 def as_approver(given: AnyApprover | None, tools: RegisteredTools | None = None) -> Approver | None: ...
 def as_approver(given: AnyApprover | None, tools: RegisteredTools | None = None) -> Approver | None:
-    """The approver that is meant. `tools` are those that a person at the terminal may be asked about.
+    """Turn an approver, a function or `"terminal"` into an approver.
+
+    A person at the terminal is asked about calls of `tools`.
 
     Raises:
-        UsageError: It is none, with what to give instead.
+        UsageError: It is not an approver; the message says what to give instead.
     """
     if given is None:
         return None

@@ -138,7 +138,7 @@ class Rule(Struct, frozen=True):
 
 
 class Rules:
-    """An approver that answers by the first rule that covers a call, and asks another where none does."""
+    """An approver that applies the first rule that matches a call, and asks another approver if none does."""
 
     def __init__(self, rules: Iterable[Rule | str], otherwise: AnyApprover | None = None) -> None:
         from handrail.execute.approvers import as_approver

@@ -17,7 +17,7 @@ _SPARE = 200
 
 
 class MemorySpill:
-    """Keeps the newest outputs up to so many characters in all; the oldest go first."""
+    """Keeps the newest outputs up to a total number of characters; the oldest are dropped first."""
 
     def __init__(self, most: int = 64_000_000, new_id: NewId = new_id) -> None:
         self._new_id = new_id
@@ -37,7 +37,7 @@ READ_OUTPUT = "read_output"
 
 
 def read_output_tool(spill: Spill) -> Tool:
-    """The tool `read_output`, for a model that was sent the beginning of a long output."""
+    """Make the tool `read_output`, for a model that got only the beginning of a long output."""
 
     async def read_output(
         id: Annotated[str, "The id in the note of the cut output."],

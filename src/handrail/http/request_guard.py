@@ -269,7 +269,7 @@ class BodyLimitMiddleware:
                 if refusal is not None:
                     return refusal
             if place is not None and not place.hold(len(body)):
-                return 503, "too many large requests are being read; ask again in a moment", _AGAIN
+                return 503, "too many large requests are being read; try again in a moment", _AGAIN
             if not message.get("more_body", False):
                 return bytes(body)
 

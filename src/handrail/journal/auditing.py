@@ -71,7 +71,7 @@ def audit(
     known: Iterable[str] = (),
     progress: Callable[[int], None] | None = None,
 ) -> AuditReport:
-    """Check a whole journal, in one pass; `progress` hears now and then how many entries are done.
+    """Check a whole journal, in one pass; `progress` is called from time to time with the number of checked entries.
 
     Without `verifiers` the key is the one that the journal itself names, which proves only
     that the file agrees with itself. `known` are notes of this journal from elsewhere.

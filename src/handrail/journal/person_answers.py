@@ -21,7 +21,7 @@ async def answer(
     reason: str = "",
     clock: Clock = SystemClock(),
 ) -> ConfirmationAnswered:
-    """Write the word down; it is on disk when this returns. A program that waits for it goes on with it.
+    """Record a decision; it is on disk when this returns. A program that waits for it continues.
 
     Raises:
         UsageError: Somebody has answered meanwhile.
@@ -41,7 +41,7 @@ async def answer(
 async def settle(
     path: JournalPlace, run: str, tool: str, result: ToolResult, *, clock: Clock = SystemClock()
 ) -> CallAmended:
-    """Write down what a person found out about a call in doubt. It is the call's result from then on.
+    """Record what a person found out about a call in doubt. It is the call's result from then on.
 
     Raises:
         UsageError: The call is not in doubt, or not any more.

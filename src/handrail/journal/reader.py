@@ -88,7 +88,7 @@ class JournalRow(Struct, frozen=True):
 
 
 class JournalReader:
-    """A look into a journal that others may be writing. Close it, or use it in a `with` block.
+    """Reads a journal, even while others write it. Close it, or use it in a `with` block.
 
     With `still` it goes on seeing what it saw first, whatever is written meanwhile: for
     what is compared with one another.
@@ -509,9 +509,9 @@ async def first_answer(path: JournalPlace, run: str, request: str, size: int, in
 def erase(
     path: str | JournalPlace, *, run: str | None = None, call_id: str | None = None, before: int | None = None
 ) -> int:
-    """Remove bodies: of a run, of a call, from before a time (ms since 1970), or of what fits all that is given.
+    """Erase bodies: of a run, of a call, from before a time (ms since 1970), or of what matches all conditions.
 
-    The entries stay, and so do their proofs. Returns how many bodies are gone; copies of the file are not touched.
+    The entries stay, and so do their proofs. Returns the number of erased bodies; copies of the file are not changed.
 
     Raises:
         UsageError: Nothing says what to erase.

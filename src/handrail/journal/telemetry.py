@@ -114,7 +114,7 @@ class Telemetry:
 
 
 class EventRing:
-    """The last events that are worth keeping, in memory: an `Emit` for those who run without a journal."""
+    """Keeps the latest important events in memory: an `Emit` for programs without a journal."""
 
     def __init__(self, maxlen: int = RING) -> None:
         self._events: deque[Recorded] = deque(maxlen=maxlen)

@@ -19,7 +19,7 @@ Era = Literal["auto", "legacy", "modern"]
 
 
 class StdioEndpoint(Struct, frozen=True, kw_only=True):
-    """A server that is a program on this machine, spoken to over its standard input and output. There is no shell."""
+    """A server that is a program on this machine, over its standard input and output. No shell is used."""
 
     command: str
     args: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class StdioEndpoint(Struct, frozen=True, kw_only=True):
 
 
 class OAuth(Struct, frozen=True, kw_only=True):
-    """How to sign in to a server that wants it."""
+    """How to sign in to a server that requires it."""
 
     client_id: str | None = None
     """The id of the client; None registers a client with the service, or names `metadata_url`."""
@@ -50,7 +50,7 @@ class OAuth(Struct, frozen=True, kw_only=True):
 
 
 class HttpEndpoint(Struct, frozen=True, kw_only=True):
-    """A server at an address, spoken to over streamable HTTP."""
+    """A server at an address, over streamable HTTP."""
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -63,7 +63,7 @@ Endpoint = StdioEndpoint | HttpEndpoint
 
 
 class McpBounds(Struct, frozen=True, kw_only=True):
-    """The most that a server may ask of the host. One that asks for more is refused, not served slowly."""
+    """The limits on what a server may request from the host. Anything beyond them is refused, not served slowly."""
 
     start: float = 30.0
     """Seconds until it must be ready."""
@@ -85,7 +85,7 @@ class McpBounds(Struct, frozen=True, kw_only=True):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class McpLinkTerms:
-    """The terms on which a server is spoken to."""
+    """The settings of the connection to a server."""
 
     bounds: McpBounds = dataclasses.field(default_factory=McpBounds)
     era: Era = "auto"
@@ -146,7 +146,7 @@ class RemoteListing(Protocol):
 
 
 class RemoteResource(Struct, frozen=True, kw_only=True):
-    """Something that a server has to read, or a template for the addresses of such."""
+    """A resource of a server, or a template for the addresses of resources."""
 
     uri: str
     """The URI; for a template, with `{names}` to fill in."""
@@ -158,7 +158,7 @@ class RemoteResource(Struct, frozen=True, kw_only=True):
 
 
 class ResourceBody(Struct, frozen=True, kw_only=True):
-    """What stands at an address: text, or else bytes."""
+    """The content of a resource: text, or else bytes."""
 
     uri: str
     media_type: str = ""
@@ -167,7 +167,7 @@ class ResourceBody(Struct, frozen=True, kw_only=True):
 
 
 class RemotePrompt(Struct, frozen=True, kw_only=True):
-    """A prompt that a server offers to people, with what it takes."""
+    """A prompt that a server offers to people, with its arguments."""
 
     name: str
     description: str = ""
@@ -176,7 +176,7 @@ class RemotePrompt(Struct, frozen=True, kw_only=True):
 
 
 class Pins(Protocol):
-    """What a person has taken of a server: tools that say something else since are held back."""
+    """The tools of a server that a person has accepted; a tool that has changed since is withheld."""
 
     def held(self, server: str, tools: Mapping[str, RemoteTool]) -> Mapping[str, str]:
         """The tools that may not be offered until a person says so again, each with why.

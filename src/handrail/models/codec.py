@@ -30,7 +30,7 @@ class EncodedList(Struct, frozen=True):
 
 
 class WireRequest(Struct, frozen=True, kw_only=True):
-    """A request as a service takes it. The transport adds the address of the service and the key."""
+    """A request in the form of the service. The transport adds the address of the service and the key."""
 
     path: str
     body: dict[str, Any]

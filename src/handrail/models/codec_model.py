@@ -38,7 +38,7 @@ _TOLD = 1.0
 
 
 class CodecModel:
-    """A `Model`. A call that failed is tried again, but only while nothing of its reply was given out."""
+    """A `Model`. A failed request is retried, but only while none of its reply was emitted."""
 
     def __init__(
         self,

@@ -33,7 +33,7 @@ _SPENT = frozenset({402, 429})
 
 
 class FailoverModel:
-    """A `Model`. One that failed is left alone for `rest` seconds, or as long as its service asked.
+    """A `Model` that asks others in order. A failed one is skipped for `rest` seconds, or as long as its service asked.
 
     Its name is that of all of them, so that a tool reserved for one is not called by another.
     """

@@ -29,7 +29,7 @@ def matches(pattern: str, name: str) -> bool:
 
 
 class NameRule(Struct, frozen=True):
-    """What a service takes as a name.
+    """The tool names that a service accepts.
 
     The pattern fits a whole name. It must fit `_`, and go on fitting when letters, digits or `_` are added.
     """
@@ -50,7 +50,7 @@ OLLAMA_NAMES = NameRule(r"\S+", 256)
 
 
 class NameMap(Struct, frozen=True):
-    """Our names and the wire's, one to one."""
+    """Maps our tool names to those that the service accepts, one to one."""
 
     rule: NameRule
     wire: dict[str, str]

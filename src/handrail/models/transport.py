@@ -51,7 +51,7 @@ class Transport(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """The address of a service, and how it knows us. Its `repr` shows no key and no header."""
+    """The address of a service, and the key for it. Its `repr` shows no key and no header."""
 
     base_url: str
     key: Secret | None = field(default=None, repr=False)
@@ -112,7 +112,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransportBounds:
-    """How long and how large an exchange may be. In seconds and bytes."""
+    """The limits of an exchange, in seconds and bytes."""
 
     connect: float = 10.0
     silence: float = 300.0
@@ -244,6 +244,13 @@ def _proxy_of(endpoint: Endpoint) -> str | None:
     return proxy if proxy is None or "://" in proxy else f"http://{proxy}"
 
 
+def _reaching_hint(endpoint: Endpoint) -> str:
+    """What a person can do if there is no connection."""
+    if endpoint.unix_socket or urlsplit(endpoint.base_url).hostname in _HERE:
+        return "check that the server runs there, or set another base_url"
+    return "check the network and the base_url"
+
+
 def _connection_error(error: Exception, endpoint: Endpoint, *, begun: bool) -> ModelError | UsageError:
     """What an exception of the connection means; `begun` is whether the reply had."""
     why = masked_excerpt(describe_exception(error), secrets=endpoint.secrets)
@@ -258,7 +265,7 @@ def _connection_error(error: Exception, endpoint: Endpoint, *, begun: bool) -> M
         case BadHttpAnswer():
             return ProtocolError(f"{where}, or a proxy before it: {why}")
         case OSError():
-            return ModelUnavailable(f"{where} cannot be reached: {why}")
+            return ModelUnavailable(f"{where} cannot be reached: {why}; {_reaching_hint(endpoint)}")
     return UsageError(f"{where} is not an address that can be asked: {why}")
 
 

@@ -246,7 +246,7 @@ def _error_of(provider: CapabilityProvider, asked: BusCall, result: ToolResult) 
 
 
 def wire_error(result: ToolResult) -> BusError:
-    """What a result that is an error is on the bus: for a handler that passes on what `ToolExecutor.dispatch` gave.
+    """Convert a result that is an error to a bus error: for a handler that passes on what `ToolExecutor.dispatch` gave.
 
     Raises:
         UsageError: The result is no error.

@@ -166,7 +166,7 @@ class RLMChatCompletion(_Wire):
 
 
 class LMRequest(_Wire):
-    """What a REPL asks of the models, over a socket or in process."""
+    """A request of a REPL to the models, over a socket or in the process."""
 
     prompt: Prompt | dict[str, Any] | None = None
     prompts: list[Prompt | dict[str, Any]] | None = None
@@ -232,7 +232,7 @@ class CodeBlock(_Wire):
 
 
 class RLMIteration(_Wire):
-    """One turn: what the root model was asked, what it said, what its code did."""
+    """One turn: the prompt of the root model, its reply, and the results of its code."""
 
     prompt: Any
     response: str

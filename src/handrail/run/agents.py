@@ -69,9 +69,9 @@ class ModelWithDefaults(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Agent:
-    """Who answers: a model, what it is told, what it may call and how far it may go. It holds no conversation.
+    """An agent: a model with a system prompt, tools and limits. It has no conversation.
 
-    The model stays its owner's to close.
+    The owner of the model closes it.
     """
 
     provider: Model | ModelWithDefaults

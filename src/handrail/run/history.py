@@ -34,10 +34,10 @@ from handrail.core.messages import (
 
 
 def conversation_of(events: Iterable[Recorded]) -> Conversation:
-    """What was said and done, as far as the record goes. A call that was cut off has no result yet.
+    """Return the conversation of a run from its record. An interrupted call has no result yet.
 
     Raises:
-        UsageError: The words of the run were erased, so it cannot be taken up again.
+        UsageError: The content of the run was erased, so it cannot be resumed.
     """
     messages: list[Message] = []
     waiting: list[str] = []
@@ -102,7 +102,7 @@ def calls_of_reply(messages: Sequence[Message], at: int) -> tuple[ToolCall, ...]
 
 
 async def replay(events: Sequence[Recorded], emit: Emit) -> Conversation:
-    """Tell a run again: its recorded events in their order, with what was streamed joined together."""
+    """Replay a run: emit its recorded events in their order, with streamed pieces joined."""
     for event in events:
         if isinstance(event, ReplyGiven):
             await _tell(event, emit)

@@ -33,7 +33,7 @@ _REMEMBERED = 1_024
 
 
 class Programs(Struct, frozen=True):
-    """Which tools programs of the model call, and where those programs run."""
+    """The tools that programs of the model may call, and where those programs run."""
 
     tools: frozenset[str] = frozenset()
     by_service: bool = False

@@ -32,7 +32,7 @@ _REMEMBERED = 64
 
 
 class Runner:
-    """A model, an executor, and how far they may go together."""
+    """The loop: a model, an executor, and their limits."""
 
     def __init__(
         self,

@@ -94,7 +94,7 @@ class WiderListing:
 
 
 def trimmed(conversation: Conversation, rules: Iterable[Rule]) -> Conversation:
-    """The same conversation, in which superseded results are only mentioned."""
+    """Return the conversation with superseded results replaced by short notes."""
     rules = tuple(rules)
     settled = _settled(conversation)
     stale: set[str] = set()

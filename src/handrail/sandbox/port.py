@@ -47,7 +47,7 @@ class ReplLimits:
 
 
 class HostError(Exception):
-    """What a host answers instead of a value. In the cell it is an exception of the builtin type that `kind` names."""
+    """The error that a host returns instead of a value. The cell gets an exception of the builtin type `kind`."""
 
     def __init__(self, message: str, kind: str = "RuntimeError") -> None:
         super().__init__(message)
@@ -63,7 +63,7 @@ async def no_host(name: str, value: JSON) -> JSON:
 
 
 class Cell(Struct, frozen=True, kw_only=True):
-    """What became of one piece of code."""
+    """The outcome of one piece of code."""
 
     ending: Ending
     stdout: str = ""
@@ -156,7 +156,7 @@ class Sandbox(Protocol):
 
 
 def create_sandbox(kind: str, limits: ReplLimits = ReplLimits(), *, key: bytes | None = None) -> Sandbox:
-    """The place of that kind. Nothing is started yet. Dumps are good wherever the same `key` is given.
+    """Make a sandbox of that kind. Nothing is started yet. Dumps are valid wherever the same `key` is given.
 
     Raises:
         UsageError: There is no such kind.

@@ -67,7 +67,7 @@ def create_llm(
     fallback: Iterable[str | LLM | Model] = (),
     **options: Any,
 ) -> LLM:
-    """A model to talk to. `name` is a service, or a service and a model: `"openai:gpt-5"`.
+    """Make a model to talk to. `name` is a service, or a service and a model: `"openai:gpt-5"`.
 
     `key` is a key, or `env:NAME`; without one, the service's own variable is read, but never for
     another address than the service's own. `tools="prompted:hermes"` has calls written as text, for models that

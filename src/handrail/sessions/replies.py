@@ -60,7 +60,7 @@ class SessionReply(Struct, Generic[T], frozen=True):
 
 
 class AsyncSessionStream(Generic[T]):
-    """The events of one prompt as they happen. Nothing is asked before the first is awaited.
+    """The events of one prompt as they happen. The model is asked when the first event is awaited.
 
     `aclose()`, or the end of its `async with` block, cancels a run that has not ended and waits for it.
     """
@@ -110,7 +110,7 @@ class AsyncSessionStream(Generic[T]):
 
 
 class SessionStream(Generic[T]):
-    """The events of one prompt as they happen. Nothing is asked before the first is taken.
+    """The events of one prompt as they happen. The model is asked when the first event is read.
 
     `close()`, or the end of its `with` block, cancels a run that has not ended and waits for it; so does
     leaving a `for` loop over it.

@@ -111,7 +111,7 @@ _MEANT = {
 
 
 class Session(Closable, Generic[Deps]):
-    """A model, tools, and everything said so far. `close()` it, or use it in a `with` or `async with` block.
+    """A model, tools, and the conversation so far. Close it, or use it in a `with` or `async with` block.
 
     Without a journal, the record is kept in memory as long as the session is open. A side effect waits for
     the approver; without one, the model is told that a person must confirm it. `Session[Shop]` is one whose tools

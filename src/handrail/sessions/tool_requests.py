@@ -45,7 +45,7 @@ class RequestedCall:
 
 @dataclass(slots=True)
 class ToolCallRequest:
-    """What a model said before it asked for tools, and what it asks for."""
+    """The text of a model before its tool calls, and the calls that it requests."""
 
     content: str
     tool_calls: list[RequestedCall]

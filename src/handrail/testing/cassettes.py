@@ -55,7 +55,7 @@ R = TypeVar("R")
 
 
 class CassetteMismatch(AssertionError):
-    """A test did something else than was recorded; what differs, and how to record it again."""
+    """A test differs from its recording; the message says where, and how to record it again."""
 
 
 def cassette(
@@ -84,7 +84,7 @@ def cassette(
 
 
 class Cassette:
-    """What `cassette(…)` gives. A block that ends well writes what it recorded, or has used all that was recorded."""
+    """The result of `cassette(…)`. A block that ends without an error writes its recording, or has used all entries."""
 
     def __init__(self, name: str, folder: Path, mode: CassetteMode | None, replace: Mapping[str, str]) -> None:
         if not isinstance(name, str):

@@ -9,7 +9,7 @@ from handrail.core.invocation import Invocation
 
 
 def invocation(deps: Deps, idempotency_key: str = "key") -> Invocation[Deps]:
-    """What a function gets that takes an `Invocation[…]`: `find_order(invocation(Shop(fake)), id="17")`.
+    """Make an `Invocation[…]` for a function that takes one: `find_order(invocation(Shop(fake)), id="17")`.
 
     The function runs as plain Python: nothing is validated, asked about or recorded.
     """

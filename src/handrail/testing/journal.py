@@ -14,7 +14,7 @@ class MemoryJournal:
     """Keeps events in a list.
 
     `fail_at` makes the append with that number fail, and every later one, as a full disk
-    does: 0 is the first. Nothing of a failed append is kept.
+    does: 0 is the first. A failed append keeps nothing.
     """
 
     def __init__(self, *, fail_at: int | None = None) -> None:

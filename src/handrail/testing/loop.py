@@ -213,7 +213,7 @@ def _are_done(tasks: list[asyncio.Task[Any]]) -> bool:
 
 
 class LoopClock:
-    """A `Clock` that tells the time of the loop it is used in."""
+    """A `Clock` with the time of the event loop in which it is used."""
 
     def __init__(self, start: int = 1_700_000_000_000) -> None:
         self._start = start

@@ -75,7 +75,7 @@ class Binding(Struct, frozen=True, omit_defaults=True):
 
 
 class ToolDefinition(Struct, frozen=True, omit_defaults=True):
-    """One tool as everybody but its handler sees it. It is a value: two equal ones are equal."""
+    """The public description of one tool. It is a value: equal definitions compare equal."""
 
     name: str
     description: str = ""

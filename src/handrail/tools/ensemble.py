@@ -16,7 +16,7 @@ Hook = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class ToolDefaults:
-    """What its tools get where they say nothing."""
+    """Defaults for the tools of a group."""
 
     timeout: float | None = None
     max_retries: int | None = None

@@ -38,7 +38,7 @@ Names = Literal["any", "kebab"]
 
 
 class ToolRegistry:
-    """Collects tools, refuses what is wrong at once, then freezes."""
+    """Collects tools, refuses mistakes at once, then freezes."""
 
     def __init__(self, *, names: Names = "any") -> None:
         self._names = names

@@ -144,7 +144,7 @@ class ChecksDependencies(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tool(CalledAs[F_co], Generic[Deps_contra, F_co]):
-    """Everything about one tool, checked and compiled when it is made.
+    """One tool: its definition, handler and options, checked and compiled when it is made.
 
     `Tool[Shop]` is one that needs a `Shop`. What `@tool` makes is called as the function was, for type checkers too.
     """

@@ -8,7 +8,7 @@ from handrail.core.errors import HandrailError
 
 
 class WebSessionError(HandrailError):
-    """A request that cannot be served. Its words may be shown to the user."""
+    """A request that cannot be served. Its message may be shown to the user."""
 
     status: ClassVar[int] = 400
     """The HTTP status."""
@@ -22,7 +22,7 @@ class InvalidSessionId(WebSessionError):
 
 
 class SessionNotFound(WebSessionError):
-    """There is no such session, or it belongs to somebody else: the user is not told which."""
+    """There is no such session, or it belongs to somebody else; the error does not say which."""
 
     status = 404
     code = "session_not_found"
@@ -32,7 +32,7 @@ class SessionNotFound(WebSessionError):
 
 
 class SessionBusy(WebSessionError):
-    """An answer is under way in the session, here or in another process."""
+    """The session is answering another prompt, here or in another process."""
 
     status = 409
     code = "session_busy"
@@ -42,7 +42,7 @@ class SessionBusy(WebSessionError):
 
 
 class QuestionClosed(WebSessionError):
-    """Nobody waits for an answer to the question: it was answered, withdrawn, or never asked in this session."""
+    """The question does not wait for an answer: it was answered, withdrawn, or never asked in this session."""
 
     status = 409
     code = "question_closed"
@@ -52,7 +52,7 @@ class QuestionClosed(WebSessionError):
 
 
 class TooManySessions(WebSessionError):
-    """As many sessions are in use as may be open at once."""
+    """The maximum number of open sessions is in use."""
 
     status = 503
     code = "too_many_sessions"

@@ -460,7 +460,7 @@ class WebSession:
 
 
 class WebSessionEvents:
-    """The events of a session, or of one turn. To stop reading them stops nothing else."""
+    """The events of a session, or of one turn. If you stop reading them, nothing else stops."""
 
     def __init__(self, session: WebSession, after: int | None, *, until_turn_ends: bool = False) -> None:
         self._session = session

@@ -402,7 +402,7 @@ async def test_what_cannot_be_done_is_said_and_the_agent_goes_on(folder: Path) -
             (lambda: connection.set_config_option(config_id="model", session_id=id, value="third"), "third"),
             (lambda: connection.set_config_option(config_id="speed", session_id=id, value="x"), "speed"),
             (lambda: connection.set_session_mode(session_id=id, mode_id="yolo"), "yolo"),
-            (lambda: connection.authenticate(method_id="any"), "sign in"),
+            (lambda: connection.authenticate(method_id="any"), "sign-in"),
             (lambda: connection.prompt(session_id=id, prompt=[text_block("break")]), "script says so"),
         ]
         for attempt, words in wrong:

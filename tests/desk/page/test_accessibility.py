@@ -140,7 +140,7 @@ def test_the_door_has_nothing_that_axe_minds(served: PageNode, tab: Tab) -> None
     expect(page.get_by_role("dialog")).to_be_visible()
     axe = Axe(page, "light", "dark")
     axe.look("door")
-    page.get_by_label("Token").fill("hntoken://v1/nonsense")
+    page.get_by_label("Token", exact=True).fill("hntoken://v1/nonsense")
     page.keyboard.press("Enter")
     expect(page.get_by_role("alert")).to_be_visible()
     axe.look("a token refused")

@@ -81,7 +81,7 @@ def test_the_alert_of_a_question_elsewhere_covers_nothing_and_names_its_conversa
     expect(alert).to_contain_text("in “sign in”")
     above, below = alert.bounding_box(), page.get_by_role("main").bounding_box()
     assert above is not None and below is not None and above["y"] + above["height"] <= below["y"] + 1
-    alert.get_by_role("button", name="Look at it").click()
+    alert.get_by_role("button", name="Review").click()
     expect(question(page)).to_contain_text('"user": "ada"')
     press(page, "d")
     expect(alert).to_have_count(0)
@@ -92,16 +92,16 @@ def test_a_call_of_a_proxy_beside_the_page_is_allowed_and_denied_on_the_page(ser
     page = tab(served)
     ran = [call_note(served.folder, "<b>one</b>")]
     toast = page.get_by_role("alert").filter(has_text="note waits for your approval")
-    toast.get_by_role("button", name="Look at it").click()
+    toast.get_by_role("button", name="Review").click()
     expect(question(page)).to_contain_text('"text": "<b>one</b>"')
     expect(question(page).get_by_role("button", name="Edit")).to_have_count(0)
     question(page).get_by_role("button", name="Later").click()  # and it is told again
-    toast.get_by_role("button", name="Look at it").click()
+    toast.get_by_role("button", name="Review").click()
     question(page).get_by_role("button", name="Allow once").click()
     expect(question(page)).to_be_hidden()
     ran += [call_note(served.folder, "<b>one</b>"), call_note(served.folder, "two")]
 
-    toast.get_by_role("button", name="Look at it").click()
+    toast.get_by_role("button", name="Review").click()
     confirm(served, "deny")
     expect(question(page)).to_be_hidden()
     expect(toast).to_have_count(0)

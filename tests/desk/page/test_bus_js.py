@@ -116,7 +116,7 @@ def test_after_a_restart_of_the_node_the_call_is_in_doubt(page: Page, post: BusN
     post.start()
     found = page.evaluate("() => { cut = false; return pending; }")
     assert (found["name"], found["code"], found["outcome"]) == ("CallError", "partition", "in_doubt")
-    assert "Nobody knows" in found["message"]
+    assert "may or may not" in found["message"]
     assert post.works.paid == before
 
 

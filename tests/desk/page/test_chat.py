@@ -50,7 +50,7 @@ def test_the_model_answers_and_answers_again_when_it_is_asked_to(served: PageNod
     expect(conversation_titles(page)).to_contain_text("hello there")
     expect(box(page)).to_have_value("")
     expect(page.get_by_role("heading", level=1)).to_have_text("hello there")
-    replies(page).last.get_by_role("button", name="Again").click()
+    replies(page).last.get_by_role("button", name="Ask again").click()
     answered(page, "Hello! What shall we do?")
     expect(said(page)).to_have_count(1)
     expect(replies(page)).to_have_count(1)
@@ -192,10 +192,10 @@ def test_a_rule_that_was_set_in_the_dialog_holds_for_the_next_call(served: PageN
         "Allow notes:write_note whenever path is “plan.txt”. Any value is allowed for: text."
     )
     expect(dialog).to_contain_text("Allow notes:write_note with any arguments.")
-    expect(dialog).to_contain_text("until you take it back in Settings, and only while the tool stays as it is now")
+    expect(dialog).to_contain_text("until you revoke it in Settings or the tool changes")
     written = dialog.locator(".rule-text code").first
     expect(written).to_be_hidden()
-    dialog.get_by_text("The rule as it is written").first.click()
+    dialog.get_by_text("The text of the rule").first.click()
     expect(written).to_have_text(re.compile(r"^allow notes:write_note@sha256:\w+ path=plan.txt"))
     dialog.get_by_role("button", name="Set this rule and allow").click()
     answered(page, "It is written.")
@@ -255,7 +255,7 @@ def test_a_failed_tool_is_shown_at_once_and_the_person_rolls_back_edits_and_goes
     expect(box(page)).to_have_value("do both")
     say(page, "please fail")
     answered(page, "It did not work.")
-    banner(page).get_by_role("button", name="Edit and go on").click()
+    banner(page).get_by_role("button", name="Edit and continue").click()
     expect(box(page)).to_have_value("please fail")
     say(page, "read the note")
     answered(page, "You need bread")
@@ -271,7 +271,7 @@ def test_after_a_model_that_gave_no_answer_one_can_go_on_or_let_it_be(served: Pa
     expect(banner(page)).to_contain_text("the service is away")
     expect(banner(page)).to_contain_text("The model gave no answer")
     first = banner(page).get_attribute("data-alert")
-    banner(page).get_by_role("button", name="Go on", exact=True).click()
+    banner(page).get_by_role("button", name="Continue", exact=True).click()
     expect(page.locator(f"[data-alert]:not([data-alert='{first}'], [data-alert=''])")).to_be_visible()
     expect(banner(page)).to_contain_text("the service is away")
     banner(page).get_by_role("button", name="Dismiss").click()
@@ -314,7 +314,7 @@ def test_a_message_can_be_taken_back_edited_and_forked_from(served: PageNode, ta
     expect(said(page)).to_contain_text("hello two")
     answered(page, "Hello!")
     said(page).last.get_by_role("button", name="Undo to here").click()
-    page.get_by_role("button", name="Take it back").click()
+    page.get_by_role("button", name="Undo", exact=True).click()
     expect(said(page)).to_have_count(0)
     expect(box(page)).to_have_value("hello two")
 
@@ -326,9 +326,9 @@ def test_after_an_undo_the_page_says_what_stays_done(served: PageNode, tab: Tab)
     press(page, "a")
     answered(page, "It is written.")
     said(page).last.get_by_role("button", name="Undo to here").click()
-    page.get_by_role("button", name="Take it back").click()
+    page.get_by_role("button", name="Undo", exact=True).click()
     expect(said(page)).to_have_count(0)
-    told = page.get_by_role("alert").filter(has_text="stays done")
+    told = page.get_by_role("alert").filter(has_text="not reversed")
     expect(told).to_contain_text("notes:write_note (path: plan.txt · text: rest): done")
     assert (served.kept / "plan.txt").read_text() == "rest"
 
@@ -407,7 +407,7 @@ def test_a_conversation_is_shared_as_a_file_and_taken_from_it(served: PageNode, 
     say(page, "read the note")
     answered(page, "You need bread")
     with page.expect_download() as given:
-        use_conversation_menu(page, "read the note", "Share as a file")
+        use_conversation_menu(page, "read the note", "Export to a file")
     given.value.save_as(tmp_path / "shared")
     page.locator("nav input[type=file]").set_input_files(tmp_path / "shared")
     expect(conversation_titles(page)).to_have_count(2)
@@ -454,7 +454,7 @@ def test_of_a_long_conversation_the_end_is_shown_and_the_rest_comes_as_one_goes_
     page.get_by_role("region", name="Messages").press("Home")
     expect(page.locator(f"[data-index='{first - 5}']")).to_be_attached()
     assert page.locator(".thread").evaluate("thread => thread.scrollTop") > 0
-    page.get_by_role("button", name="To the newest").click()
+    page.get_by_role("button", name="Jump to the newest").click()
     expect(replies(page).last).to_be_in_viewport()
 
 

@@ -57,7 +57,7 @@ def test_no_view_says_anything_in_english(served: PageNode, tab: Tab) -> None:
         page.get_by_role("textbox", name="Sagen Sie etwas").fill(text)
         page.get_by_role("button", name="Senden").click()
 
-    expect(page.get_by_role("heading", name="Was wollen wir tun?")).to_be_visible()
+    expect(page.get_by_role("heading", name="Was möchten Sie tun?")).to_be_visible()
     look("begin")
     say("write the note")
     for word in ("Ändern", "immer erlauben", "Mit Begründung ablehnen"):
@@ -68,7 +68,7 @@ def test_no_view_says_anything_in_english(served: PageNode, tab: Tab) -> None:
     say("fail")
     expect(page.get_by_role("region", name="Etwas ist gescheitert")).to_be_visible()
     card(page, "odd:fail").locator("summary").click()
-    page.get_by_role("button", name="Was mit").click()
+    page.get_by_role("button", name="Aktionen für").click()
     look("chat")
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Tastenkürzel").click()

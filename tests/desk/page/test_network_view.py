@@ -32,7 +32,7 @@ def called(house: PageNode, capability: str, **given: Any) -> None:
 
 
 def calls(page: Page) -> Locator:
-    return page.get_by_role("region", name="Last calls").locator("tbody tr")
+    return page.get_by_role("region", name="Latest calls").locator("tbody tr")
 
 
 def tile(page: Page, name: str) -> Locator:
@@ -66,8 +66,8 @@ def test_this_node_what_it_offers_and_what_is_under_way_are_shown_as_they_change
     caller.start()
     served.gate.wait()
     expect(job.get_by_role("cell")).to_have_text("1")
-    expect(node).to_contain_text("1 call in flight")
-    expect(tile(page, "Under way")).to_have_text("1")
+    expect(node).to_contain_text("1 call in progress")
+    expect(tile(page, "In progress")).to_have_text("1")
     served.gate.step()
     caller.join(PATIENCE)
     expect(job.get_by_role("cell")).to_have_text("–")
@@ -84,7 +84,7 @@ def test_new_calls_do_not_move_what_is_pointed_at(served: PageNode, tab: Tab) ->
     calls(page).first.hover()
 
     called(served, "odd.fail", why="no luck")
-    expect(page.get_by_text("Held while you look at it; 1 new call.")).to_be_visible()
+    expect(page.get_by_text("Paused while you look at it; 1 new call.")).to_be_visible()
     expect(calls(page)).to_have_count(1)
     expect(calls(page).first).to_contain_text("notes.read_note@1.0")
 

@@ -76,7 +76,7 @@ def test_every_entry_is_verified_in_the_browser_and_opens_to_exactly_what_was_si
     expect(entry(page, "About to run, approved by ada")).to_contain_text("notes:write_note")
     expect(entry(page, "Answered after")).to_contain_text("ok")
     # What it proves, what not, and the key.
-    expect(page.get_by_text("None of the run is missing up to this checkpoint.")).to_be_visible()
+    expect(page.get_by_text("No entry of the run is missing up to this checkpoint.")).to_be_visible()
     expect(page.get_by_text("That the runtime told the truth when it wrote.")).to_be_visible()
     expect(page.locator(".key-box")).to_contain_text("handrail proof checkpoint")
 
@@ -89,7 +89,7 @@ def test_every_entry_is_verified_in_the_browser_and_opens_to_exactly_what_was_si
     page.get_by_role("link", name="All runs").click()
     search = page.get_by_label("Search runs")
     search.fill("nothing like it")
-    expect(page.get_by_text("No run fits.")).to_be_visible()
+    expect(page.get_by_text("No run matches.")).to_be_visible()
     search.fill("write_note")
     expect(page.locator(".runs li")).to_have_count(1)
 
@@ -202,7 +202,7 @@ def test_a_run_of_several_pages_is_checked_as_a_whole_and_what_is_fetched_later_
     page = tab(long_run, "#/proof")
     page.get_by_role("link", name="weigh").click()
     expect(verdict(page)).to_have_text("Verified in this browser: 100 of 212 entries")
-    expect(page.get_by_text("Up to the last one that is shown, none is missing.")).to_be_visible()
+    expect(page.get_by_text("No entry is missing up to the last one that is shown.")).to_be_visible()
     page.get_by_role("button", name="Check all 212").click()
     expect(verdict(page)).to_have_text("Verified in this browser: all 212 entries")
     assert len(marks(page)) == 212 and set(marks(page)) == {"verified"}
@@ -232,7 +232,7 @@ def test_a_run_of_several_pages_is_checked_as_a_whole_and_what_is_fetched_later_
 
 
 def test_a_key_that_the_person_trusts_is_remembered_and_another_one_is_refused(talked: Page, served: PageNode) -> None:
-    talked.get_by_role("button", name="It is the same: trust it here").click()
+    talked.get_by_role("button", name="They are the same: trust this key here").click()
     expect(talked.locator(".key-box")).to_contain_text("You compared this key on")
     expect(talked.get_by_role("heading", level=1)).to_be_focused()
     expect(verdict(talked)).to_contain_text("Verified in this browser: all")
@@ -275,12 +275,12 @@ def test_the_bundle_and_the_receipt_that_are_saved_are_good_elsewhere_too(talked
     talked.get_by_role("link", name="All runs").click()
     box = talked.get_by_role("region", name="Check a receipt")
     box.locator("input[type=file]").set_input_files(file)
-    expect(box).to_contain_text("The receipt is good")
+    expect(box).to_contain_text("The receipt is valid")
     expect(box).to_contain_text("notes:write_note: ok")
     expect(box).to_contain_text("The result in it is the one that was recorded.")
 
     drop(talked, file.read_text().replace("wrote 4", "wrote 5"))
-    expect(box).to_contain_text("The receipt is not good")
+    expect(box).to_contain_text("The receipt is not valid")
     expect(box).to_contain_text("its body was changed")
     drop(talked, '{"no": "receipt"}')
     expect(box).to_contain_text("this is not a receipt")
@@ -312,10 +312,10 @@ def test_a_browser_that_cannot_check_says_so_and_claims_nothing(served: PageNode
     page.reload()
     page.get_by_role("link", name="odd:huge").click()
     expect(verdict(page)).to_have_text("This browser cannot check")
-    expect(page.locator(".summary")).to_contain_text("It does not know Ed25519 signatures.")
+    expect(page.locator(".summary")).to_contain_text("This browser does not support Ed25519 signatures.")
     page.evaluate("localStorage.plain = 1")
     page.reload()
-    expect(page.locator(".summary")).to_contain_text("only to pages from https or from this machine")
+    expect(page.locator(".summary")).to_contain_text("only to pages over https or from this machine")
     expect(page.locator(".summary")).to_contain_text("handrail proof verify")
     line = entry(page, "Answered after")
     line.locator("summary").first.click()

@@ -50,7 +50,7 @@ def test_a_field_changes_its_place_in_the_text_and_nothing_is_written_before_it_
     expect(field(page, "iterations")).to_contain_text("In the file")
     expect(field(page, "iterations")).to_contain_text("By default: 6")
     expect(field(page, "calls_per_turn")).to_contain_text("Not in the file. By default: 32")
-    expect(field(page, "tokens")).to_contain_text("only the text shows")
+    expect(field(page, "tokens")).to_contain_text("only be edited as text")
     expect(field(page, "tokens").get_by_role("textbox")).to_be_disabled()
     far = page.get_by_role("group", name="[models.far]")
     expect(far.locator(".setting").filter(has=page.get_by_label("key"))).to_contain_text("HOUSE_FAR_KEY is not set")
@@ -125,7 +125,7 @@ def test_a_mistake_is_told_at_its_field_and_what_the_text_does_not_allow_leads_t
     expect(page.locator("#config-text")).to_have_value(before)
     page.locator("#config-text").fill("x = ")
     page.get_by_role("tab", name="As text").press("Home")
-    expect(page.get_by_text("The text cannot be read, so there are no fields.")).to_be_visible()
+    expect(page.get_by_text("The file cannot be parsed, so there are no fields.")).to_be_visible()
 
 
 def test_what_cannot_be_in_the_text_is_never_passed_over_by_saving_the_rest(served: PageNode, tab: Tab) -> None:

@@ -70,7 +70,7 @@ def test_a_file_that_somebody_else_changed_is_not_overwritten_unasked(served: Pa
     expect(page.get_by_text("The file was changed elsewhere meanwhile.")).to_be_visible()
     assert served.config.read_text() == theirs
     expect(text(page)).to_have_value(before + "\n# mine\n")
-    page.get_by_role("button", name="Take theirs").click()
+    page.get_by_role("button", name="Use the other version").click()
     expect(text(page)).to_have_value(theirs)
 
     served.config.write_text(before + "\n# theirs again\n")

@@ -152,7 +152,7 @@ def test_a_trial_can_be_stopped(served: PageNode, tab: Tab) -> None:
     expect(card(page)).to_contain_text("step 2 of 3")
     page.get_by_role("button", name="Stop").click()
     served.gate.gone()
-    expect(page.get_by_text("Stopped. What it had done stays done.")).to_be_visible()
+    expect(page.get_by_text("Stopped. What it already did is not reversed.")).to_be_visible()
     expect(card(page)).to_have_attribute("data-state", "stopped")
 
 
@@ -183,7 +183,7 @@ def test_a_long_result_is_said_to_be_cut_and_its_proof_has_all_of_it(served: Pag
     run(page)
     expect(card(page)).to_have_attribute("data-state", "ok")
     card(page).locator("summary").click()
-    expect(card(page).locator(".card-note")).to_have_text(re.compile(r"its beginning: it has 1,\d+,\d+ characters"))
+    expect(card(page).locator(".card-note")).to_have_text(re.compile(r"The whole text has 1,\d+,\d+ characters"))
     card(page).get_by_role("link", name="Show in Proof").click()
     expect(page.get_by_text("odd:huge").first).to_be_visible()
     expect(page).to_have_url(re.compile(r"#/proof/run_"))

@@ -22,7 +22,7 @@ def test_a_run_is_shown_as_a_waterfall_its_tokens_by_day_and_its_call_is_counted
     expect(rows.nth(1)).to_contain_text("notes:read_note")
     expect(page.get_by_text("2 turns · 1 call")).to_be_visible()
     page.get_by_role("link", name="All runs").click()
-    page.get_by_text("Tokens and cost of each day").click()
+    page.get_by_text("Tokens and cost per day").click()
     expect(page.locator(".waterfall tbody tr")).to_contain_text("scripted")
     page.get_by_role("link", name="Network").click()
     expect(page.locator(".tiles div").filter(has_text="Answered").locator("dd")).to_have_text("1")

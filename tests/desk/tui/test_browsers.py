@@ -150,7 +150,7 @@ async def test_a_question_that_came_during_another_is_asked_when_the_person_is_b
         await person.desk.say(person.app.chat.talk, "pay")
         await person.until(lambda: len(person.desk.questions) == 2)
         await person.press("ctrl+q")
-        await person.says("A tool is at work")
+        await person.says("A tool is running")
         await person.press("escape")
         await person.until(lambda: person.app.screen is tried)
         await person.press("escape")

@@ -193,7 +193,7 @@ async def test_after_a_failed_tool_the_words_can_be_edited_and_the_turn_goes_on(
     async with terminal(folder) as person:
         await person.say("fail now")
         await person.says("⚠ box:fail failed")
-        await person.press("f6", "tab", "enter")  # Edit and go on
+        await person.press("f6", "tab", "enter")  # Edit and continue
         prompt = person.app.chat.query_one(TextArea)
         await person.until(lambda: prompt.text == "fail now" and prompt.has_focus)
         prompt.load_text("sum instead")

@@ -73,7 +73,7 @@ async def test_what_is_refused_before_the_routes_has_the_form_of_the_client_too(
     large: Any = [{"role": "user", "content": "x" * 17_000_000}]
     async with node(ScriptedModel()) as (made, there, _):
         key = made.token("llm.chat@2.0")
-        with pytest.raises(openai.AuthenticationError, match="that is not a token") as stranger:
+        with pytest.raises(openai.AuthenticationError, match="this is not a token") as stranger:
             await there.openai("bad").chat.completions.create(model="m", messages=said)
         with pytest.raises(openai.APIStatusError, match="a request may have") as too_large:
             await there.openai(key).chat.completions.create(model="m", messages=large)

@@ -33,7 +33,7 @@ class TokenIssuingNode:
         )
 
     def issue(self, *capabilities: str, **options: Any) -> tuple[CapabilityToken, Secret]:
-        """A token of this node, for whoever has it, unless the options say otherwise."""
+        """A token of this node, for any holder, unless the options say otherwise."""
         limits = {key: options.pop(key) for key in _LIMITS if key in options}
         options = {"audience": "home", "clock": self.clock, **options}
         identity = options.pop("identity", HOME)

@@ -35,9 +35,7 @@ def list_capabilities(reach: BusConnectionOptions, name: str | None) -> None:
     if reach.setup.view.wrote_json(*({"node_id": offer.node_id, **offer.descriptor.to_dict()} for offer in offers)):
         return
     if not offers:
-        tell(
-            f"There is {'nothing' if name is None else f'no {name!r}'} to call; a token shows only what it is good for"
-        )
+        tell(f"There is {'nothing' if name is None else f'no {name!r}'} to call; only what the token allows is listed")
         return
     nodes = reach.setup.view.ids(offer.node_id for offer in offers)
     if len(nodes) == 1 and is_terminal():
@@ -78,7 +76,7 @@ def _row(offer: CapabilityOffer, node: str) -> tuple[str, ...]:
     "blobs",
     multiple=True,
     metavar="FIELD=FILE",
-    help="Put the file there first, with blob.put, and name it in this field of the input; several times.",
+    help="Upload the file first, with blob.put, and name it in this field of the input; can be given several times.",
 )
 @click.option("--stream", is_flag=True, help="Print each frame as it arrives, one line of JSON each.")
 @click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="How long to wait.")
@@ -110,7 +108,7 @@ def _body(written: str | None) -> dict[str, Any]:
     try:
         body = parse_object(written)
     except JSONTextError as error:
-        raise UsageError(f"the body is no JSON object: {error}") from error
+        raise UsageError(f"the body is not a JSON object: {error}") from error
     return body if set(body) <= {"params", "input"} else {"input": body}
 
 
@@ -121,7 +119,7 @@ Blob = tuple[str, dict[str, str]]
 def _blob(written: str) -> Blob:
     field, _, path = written.partition("=")
     if not field or not path:
-        raise UsageError(f"{written!r} is no FIELD=FILE; write --blob doc_cid=manual.pdf")
+        raise UsageError(f"{written!r} is not of the form FIELD=FILE; write --blob doc_cid=manual.pdf")
     try:
         data = Path(path).read_bytes()
     except OSError as error:

@@ -81,18 +81,18 @@ class BusConnectionOptions:
     def _advice(self, error: BusError) -> str:
         """What to do about it, and whether to ask again."""
         if error.outcome == "in_doubt":
-            return "; it may have taken effect, so find that out before you ask again"
+            return "; it may have taken effect, so find out before you try again"
         if error.retry_after_ms is not None:
-            return f"; ask again in {error.retry_after_ms / 1000:g} s"
+            return f"; try again in {error.retry_after_ms / 1000:g} s"
         if error.code == "unauthorized" and self.token is None:
-            return f"; here it is read from ${VARIABLE} or --token-file"
+            return f"; this command reads it from ${VARIABLE} or --token-file"
         if error.details.get("problems"):
             return "; handrail bus list NAME --json shows what it takes"
         if error.code == "partition":
             who = "a NATS server" if self.nats else "handrail serve"
-            return f"; see whether {who} runs there, or ask again later"
+            return f"; check that {who} runs there, or try again later"
         again = WIRE[error.code].again if error.code in WIRE else "no"
-        return "; ask again later" if again == "later" else ""
+        return "; try again later" if again == "later" else ""
 
 
 def with_bus_connection(function: Callable[..., None]) -> Callable[..., None]:
@@ -102,7 +102,7 @@ def with_bus_connection(function: Callable[..., None]) -> Callable[..., None]:
         setup: CliSetup, at: str | None, nats: tuple[str, ...], token_file: Path | None, **options: Any
     ) -> None:
         if at is not None and nats:
-            raise UsageError("--at is one node and --nats is all of them; take one")
+            raise UsageError("--at is one node and --nats is all of them; use only one of them")
         function(BusConnectionOptions(setup, at, nats, token_file), **options)
 
     functools.update_wrapper(with_reach, function)

@@ -31,7 +31,7 @@ from handrail.run.history import conversation_of
     epilog=examples(
         "handrail chat",
         "handrail chat -m openai:gpt-5 --tools tools.py",
-        "handrail chat run_0193                 go on with that conversation",
+        "handrail chat run_0193                 continue that conversation",
     ),
 )
 @click.argument("run", required=False, shell_complete=complete.runs)
@@ -96,4 +96,6 @@ async def _open(
 
 def _about(loop: asyncio.Runner, chat: CliChat) -> str:
     llm = loop.run(chat.desk.model(chat.run))
-    return f"{text.printable(llm.name)}, {text.count_text(chat.desk.about().tools, 'tool')}"
+    tools = chat.desk.about().tools
+    hint = "" if tools else " (--tools FILE.py adds some)"
+    return f"{text.printable(llm.name)}, {text.count_text(tools, 'tool')}{hint}"

@@ -60,7 +60,7 @@ def _undo(chat: CliChat, loop: asyncio.Runner, rest: str) -> None:
     words = loop.run(chat.undo())
     tell("There is nothing to undo." if words is None else f"Undone: {text.printable(text.short(words))}")
     if words is not None:
-        tell("Side effects of tools stay done, and stay in the record.")
+        tell("Side effects of tools are not reversed, and stay in the record.")
 
 
 def _edit(chat: CliChat, loop: asyncio.Runner, rest: str) -> str | None:
@@ -115,7 +115,7 @@ def _servers(chat: CliChat, loop: asyncio.Runner, rest: str) -> None:
         state = text.printable(ensemble.problem) if ensemble.problem else text.count_text(len(ensemble.tools), "tool")
         tell(f"  {text.printable(name)}: {state}")
         for tool, why in ensemble.held.items():
-            tell(f"    {text.printable(tool)} is held back: {text.printable(why)}")
+            tell(f"    {text.printable(tool)} is withheld: {text.printable(why)}")
     _tell_if_none(chat)
 
 
@@ -137,7 +137,7 @@ def _resources(chat: CliChat, loop: asyncio.Runner, rest: str) -> None:
 def _read(chat: CliChat, loop: asyncio.Runner, rest: str) -> None:
     """Give the model what stands at an address, as a document before the next words."""
     if not rest:
-        tell("Which? /read URI; /resources lists them.")
+        tell("Name one: /read URI. /resources lists them.")
         return
     for body in loop.run(read_anywhere(_ensembles(chat), rest)):
         if body.text is None:
@@ -164,21 +164,21 @@ def _prompt(chat: CliChat, loop: asyncio.Runner, rest: str) -> str | None:
     """The messages of a prompt; what the user says last in it is said now."""
     words = _words(rest)
     if not words:
-        tell("Which? /prompt NAME KEY=VALUE; /prompts lists them.")
+        tell("Name one: /prompt NAME KEY=VALUE. /prompts lists them.")
         return None
     messages = loop.run(prompt_anywhere(_ensembles(chat), words[0], parse_prompt_arguments(words[1:])))
     loop.run(chat.desk.add(chat.run, messages))
     if messages and isinstance(messages[-1], UserMessage):
         chat.answer(loop)
     else:
-        tell(f"  {text.count_text(len(messages), 'message')}, for the model to work with; say something to it")
+        tell(f"  {text.count_text(len(messages), 'message')}, for the model to work with; write a prompt")
     return None
 
 
 def _reload(chat: CliChat, loop: asyncio.Runner, rest: str) -> None:
     """Files and servers are asked again; a run keeps its tools, so with other ones another begins."""
     if not loop.run(chat.app.reload()) and chat.app.executor.runs.tools_of(chat.run) is chat.app.tools:
-        tell("Nothing is different.")
+        tell("Nothing has changed.")
         return
     loop.run(chat.fork())
     tell(f"{text.count_text(len(chat.app.tools), 'tool')} from now on, in run {chat.run}.")
@@ -224,7 +224,7 @@ COMMANDS = {
     "model": SlashCommand("[NAME] show the model, or change it", _model),
     "save": SlashCommand("[TITLE] save the conversation next to the journal", _save),
     "fork": SlashCommand("continue in a new run", _fork),
-    "servers": SlashCommand("the MCP servers, and which tools are held back", _servers),
+    "servers": SlashCommand("the MCP servers, and which tools are withheld", _servers),
     "resources": SlashCommand("the resources of the servers", _resources),
     "read": SlashCommand("URI give a resource to the model", _read),
     "prompts": SlashCommand("the prompts of the servers", _prompts),

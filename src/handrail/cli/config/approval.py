@@ -69,7 +69,7 @@ def refusal_message(file: Path, powers: Powers, why: str) -> str:
     """Why a configuration is not used, with everything that it would do and the command that approves it."""
     return (
         f"{str(file)!r} is not used: {why}. It would {'; '.join(powers.lines)}."
-        f" Check it, and if you trust it: {approve_command(file)}"
+        f" Check it, and if you trust it, run: {approve_command(file)}"
     )
 
 

@@ -59,7 +59,7 @@ def login_name() -> str:
     try:
         return getpass.getuser()
     except (OSError, KeyError) as error:
-        raise UsageError("your login name is not known here; say who you are with --by NAME") from error
+        raise UsageError("your login name is unknown here; give your name with --by NAME") from error
 
 
 def give(

@@ -42,7 +42,7 @@ def list_requests(view: CommandView) -> None:
     if view.wrote_json(*waiting):
         return
     if not waiting:
-        tell("Nothing waits for an answer.")
+        tell("No call waits for approval.")
         return
     requests = view.ids([question.request for question in waiting])
     table(_COLUMNS, [_row(view, each, requests[each.request], runs[each.run]) for each in waiting])
@@ -76,7 +76,7 @@ def allow(view: CommandView, request: str, by: str | None, yes: bool) -> None:
     answers.describe(view, question)
     question.refuse_unseen()
     if not yes and sys.stdin.isatty() and not ask("Allow it?"):
-        tell("Nothing was answered; the request still waits.")
+        tell("Nothing was decided; the request still waits.")
         raise click.exceptions.Exit(1)
     said = answers.give(view.path, question.asked, "allow", by or answers.login_name())
     view.reply(said, f"allowed by {text.printable(said.by)}; it runs when its program asks for it again")
@@ -126,13 +126,14 @@ def settle_call(view: CommandView, run: str, call: str, ran: str | None, not_run
     said = asyncio.run(settle(view.path, run, found.tool, result))
     view.reply(
         said,
-        f"{text.printable(said.call_id)} is settled: {said.outcome}; go on with: handrail resume {text.printable(run)}",
+        f"{text.printable(said.call_id)} is settled: {said.outcome};"
+        f" continue with: handrail resume {text.printable(run)}",
     )
 
 
 def _result(call: CallRecord, ran: str | None, by: str) -> ToolResult:
     name = call.tool.rpartition(":")[2]
-    looked = f"{by} looked what became of it, after the program had ended"
+    looked = f"{by} checked what became of it, after the program had ended"
     if ran is None:
         said = f"it did not run: {looked}; it may be called again"
         return ToolResult(call.call_id, name, said, "cancelled", Problem("cancelled", said))

@@ -40,7 +40,7 @@ def list_rules(setup: CliSetup) -> None:
     for rule in rules:
         answer(text.printable(rule))
     if is_terminal():
-        tell("Take one back with: handrail confirm forget 'RULE'")
+        tell("Remove one with: handrail confirm forget 'RULE'")
 
 
 @contextmanager

@@ -54,7 +54,7 @@ def check_python() -> Iterator[DoctorCheck]:
 
 _EXTRAS = {
     # module       extra, what for
-    "mcp": ("mcp", "MCP servers, and being one"),
+    "mcp": ("mcp", "using MCP servers, and being one"),
     "botocore": ("bedrock", "models on AWS Bedrock"),
     "xllamacpp": ("local", "the embedded model"),
     "wordllama": ("semantic", "matching by meaning"),
@@ -88,7 +88,7 @@ def check_models(config: Config, environ: Mapping[str, str] = os.environ) -> Ite
         try:
             yield _model(name, settings_of(config, name), environ)
         except HandrailError as error:
-            yield DoctorCheck("fail", f"model {name}", one_line(error), "mend it in handrail.toml")
+            yield DoctorCheck("fail", f"model {name}", one_line(error), "correct it in handrail.toml")
 
 
 def _model(name: str, settings: ModelSettings, environ: Mapping[str, str]) -> DoctorCheck:

@@ -40,10 +40,10 @@ def _all(view: CommandView, named: Path | None) -> Iterator[DoctorCheck]:
     try:
         found = find_config(named, Path.cwd())
         config = load_config(found)
-        said = "no handrail.toml here or above: the defaults hold" if found is None else f"{found} is valid"
+        said = "no handrail.toml here or above: the defaults apply" if found is None else f"{found} is valid"
         yield DoctorCheck("ok", "configuration", said)
     except HandrailError as error:
-        yield DoctorCheck("fail", "configuration", one_line(error), "mend it there")
+        yield DoctorCheck("fail", "configuration", one_line(error), "correct it there")
     yield from checks.check_approval(config)
     yield from checks.check_models(config)
     yield from checks.check_rlm(config)

@@ -143,7 +143,7 @@ def server_problem(config: Config, name: str, person: Person) -> Iterator[tuple[
         yield "warn", "it is switched off (enabled = false)"
         return
     if why_unapproved(config, name, person) is not None:
-        yield "warn", f"it is not approved; look at it with: handrail mcp approve {name}"
+        yield "warn", f"it is not approved; review it with: handrail mcp approve {name}"
     if isinstance(endpoint, StdioEndpoint) and _is_missing(endpoint, config.file.parent if config.file else Path()):
         yield "wrong", f"there is no program {endpoint.command!r} here; install it, or write its path"
     if (warning := unpinned_reason(endpoint)) is not None:
@@ -165,7 +165,7 @@ def _connected(what: str, ensemble: Any) -> Iterator[ConfigurationFinding]:
         return
     yield ConfigurationFinding(what=what, tools=len(ensemble.tools))
     for tool, why in ensemble.held.items():
-        yield ConfigurationFinding(what=what, state="warn", problem=f"{tool} is held back: {why}")
+        yield ConfigurationFinding(what=what, state="warn", problem=f"{tool} is withheld: {why}")
 
 
 def _together(config: Config, ensembles: Iterable[Ensemble]) -> Iterator[ConfigurationFinding]:

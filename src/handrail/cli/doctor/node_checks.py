@@ -40,7 +40,7 @@ def check_network(config: Config, journal: Path, environ: Mapping[str, str] = os
     for name, peer in node.peers.items():
         yield _key(f"peer {name}", peer.url, peer.token, environ)
     if node.nats and not is_approved(config):
-        yield DoctorCheck("warn", "nats", "not looked for, because the configuration is not approved")
+        yield DoctorCheck("warn", "nats", "not checked, because the configuration is not approved")
     else:
         for url in node.nats or ():
             yield _nats(url)
@@ -67,7 +67,7 @@ def _tokens(journal: Path) -> Iterator[DoctorCheck]:
 
     path = journal.parent / TOKENS
     if not path.exists():
-        yield DoctorCheck("ok", "tokens", f"none were issued; they will be remembered in {path}")
+        yield DoctorCheck("ok", "tokens", f"none were issued; they will be recorded in {path}")
         return
     try:
         with closing(TokenStore(path)) as store:
@@ -90,7 +90,7 @@ def _nats(url: str) -> DoctorCheck:
     """Whether a NATS server greets us there. What the address says before an @ is not shown."""
     if find_spec("nats") is None:
         return DoctorCheck("fail", "nats", "nats-py is missing", install_command("nats"))
-    do = "start it, or mend nats under [node]"
+    do = "start it, or correct nats under [node]"
     try:
         parts = urlsplit(url if "://" in url else f"nats://{url}")
         host, port = parts.hostname or "127.0.0.1", parts.port or _PORT
@@ -101,10 +101,10 @@ def _nats(url: str) -> DoctorCheck:
         with socket.create_connection((host, port), timeout=_CONNECT) as connection:
             greeted = connection.recv(4) == b"INFO"
     except OSError as error:
-        return DoctorCheck("fail", "nats", f"no server at {where}: {error.strerror or 'it says nothing'}", do)
+        return DoctorCheck("fail", "nats", f"no server at {where}: {error.strerror or 'it does not answer'}", do)
     if not greeted:
-        return DoctorCheck("fail", "nats", f"what answers at {where} is no NATS server", do)
-    return DoctorCheck("ok", "nats", f"there is a server at {where}")
+        return DoctorCheck("fail", "nats", f"what answers at {where} is not a NATS server", do)
+    return DoctorCheck("ok", "nats", f"a server answers at {where}")
 
 
 def _services(services: ServiceSettings, environ: Mapping[str, str]) -> Iterator[DoctorCheck]:
@@ -117,7 +117,7 @@ def _services(services: ServiceSettings, environ: Mapping[str, str]) -> Iterator
         yield _service("page", opens, "nothing that serves it", "server")
     if services.has("rag"):
         missing = [name for name in ("pypdf", "wordllama") if find_spec(name) is None]
-        yield _service("rag", None if missing else "words and meaning, and PDF", "words alone, or no PDF", "rag")
+        yield _service("rag", None if missing else "words and meaning, and PDF", "words only, or no PDF", "rag")
     if services.has("trans"):
         engine = services.translator or shutil.which("apertium")
         yield _service("trans", engine, "nothing that translates", None, 'trans = { model = "…" }')

@@ -71,7 +71,7 @@ def read_cases(path: Path) -> EvalFile:
     """The cases of a TOML or JSON file.
 
     Raises:
-        UsageError: There is no such file, or it is no file of cases.
+        UsageError: There is no such file, or it is not a file of cases.
     """
     decode = msgspec.json.decode if path.suffix == ".json" else msgspec.toml.decode
     try:
@@ -79,7 +79,7 @@ def read_cases(path: Path) -> EvalFile:
     except OSError as error:
         raise UsageError(f"the cases {str(path)!r} cannot be read: {error.strerror}") from error
     except (msgspec.MsgspecError, ValueError) as error:
-        raise UsageError(f"{path}: is no file of cases: {error}") from error
+        raise UsageError(f"{path}: is not a file of cases: {error}") from error
     if not found.case:
         raise UsageError(f"{path}: has no case; write one as [[case]], with id and say")
     twice = [id for id, count in Counter(case.id for case in found.case).items() if count > 1]

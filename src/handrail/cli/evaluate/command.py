@@ -96,7 +96,7 @@ def _check_names(file: EvalFile, app: App) -> None:
     for name in sorted(wanted):
         if name not in app.tools:
             there = ", ".join(tool.name for tool in app.tools)
-            raise UsageError(f"the cases name a tool {name!r} that is not there; the tools are: {there or 'none'}")
+            raise UsageError(f"the cases name a tool {name!r} that does not exist; the tools are: {there or 'none'}")
 
 
 async def _ask_all(setup: CliSetup, name: str, file: EvalFile, app: App) -> list[EvalVerdict]:

@@ -79,10 +79,10 @@ def install_hook(view: CommandView, host: Host, scope: str | None, undo: bool, d
         says = f"would run {command}"
     elif undo:
         changed = uninstall(file, host)
-        says = "the hook is taken out" if changed else "there is no hook of handrail in it"
+        says = "the hook was removed" if changed else "there is no hook of handrail in it"
     else:
         changed = install(file, host, command)
-        says = f"{NAMES[host]} asks handrail from its next session on" if changed else "the hook is there already"
+        says = f"{NAMES[host]} will ask handrail from its next session on" if changed else "the hook was already there"
     view.reply(
         {"file": str(file), "command": command, "changed": changed}, f"{printable(str(file))}: {printable(says)}"
     )

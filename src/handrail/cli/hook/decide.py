@@ -108,9 +108,9 @@ def _doubt(call: HookedCall, last: KnownCall, journal: HookRecord) -> str:
     if last.is_open:
         return (
             f"an equal call was begun before (run {began.run}, call {began.call_id}) and its end was never reported:"
-            " the agent was ended meanwhile, or its own prompt was answered with no. It is not known whether it took"
-            f" effect: look, and say so with handrail confirm settle {began.run} {began.call_id}"
-            " --ran 'what came of it' or --not-run"
+            " the agent was ended meanwhile, or somebody answered its own prompt with no. Nobody knows whether it took"
+            f" effect: find out, and report it with handrail confirm settle {began.run} {began.call_id}"
+            " --ran 'the result' or --not-run"
         )
     settled = last.settled
     if settled is None or settled.outcome != "ok" or time.time() * 1000 - settled.at > _WINDOW * 1000:
@@ -121,12 +121,12 @@ def _doubt(call: HookedCall, last: KnownCall, journal: HookRecord) -> str:
         return ""
     if began.run != call.run and call.event.is_shell:
         return ""
-    return f"an equal call was made a short time ago (run {began.run}, call {began.call_id}) and ended well"
+    return f"an equal call was made a short time ago (run {began.run}, call {began.call_id}) and succeeded"
 
 
 def _deny(call: HookedCall, rule: Rule | None, journal: HookRecord) -> Verdict:
     by = "hook.otherwise = 'deny'" if rule is None else f"rule '{rule}'"
-    reason = f"{by} denies this call; do not repeat it, and do not do the same by other means"
+    reason = f"{by} denies this call; do not repeat it, and do not do the same in another way"
     journal.refuse(call, reason, by)
     return Verdict("deny", reason)
 
@@ -161,7 +161,7 @@ def _ask(
         return Verdict("ask", f"handrail asks because of {why}" if why.startswith(("rule", "hook")) else why)
     return Verdict(
         "deny",
-        f"this call waits for approval ({why}), and {NAMES[call.event.host]} does not ask here. Tell the person"
+        f"this call waits for approval ({why}), and {NAMES[call.event.host]} does not ask here. Ask the person"
         f" to check it and to run: handrail confirm allow {asked.request} (or to use the page of handrail serve);"
         " then make the same call again",
     )

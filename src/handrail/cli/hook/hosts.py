@@ -103,7 +103,7 @@ def read_event(host: Host, data: bytes) -> HookEvent:
     except (ValueError, RecursionError) as error:
         raise UnreadableEvent(f"what {NAMES[host]} wrote is not JSON ({error})") from error
     if not isinstance(said, dict):
-        raise UnreadableEvent(f"what {NAMES[host]} wrote is no JSON object")
+        raise UnreadableEvent(f"what {NAMES[host]} wrote is not a JSON object")
     if host == "copilot" and "hook_event_name" not in said:
         return _of_copilot(said)
     name = said.get("hook_event_name")

@@ -102,11 +102,11 @@ def _read(file: Path) -> dict[str, Any]:
         found = json.loads(text) if text.strip() else {}
     except (ValueError, RecursionError) as error:
         raise UsageError(
-            f"{str(file)!r} is not JSON ({error}), so the agent does not read it either; mend it, then try again."
+            f"{str(file)!r} is not JSON ({error}), so the agent does not read it either; correct it, then try again."
             " Nothing was changed"
         ) from error
     if not isinstance(found, dict):
-        raise UsageError(f"{str(file)!r} holds no JSON object; nothing was changed")
+        raise UsageError(f"{str(file)!r} does not contain a JSON object; nothing was changed")
     return found
 
 
@@ -128,7 +128,7 @@ def _groups(content: dict[str, Any], event: str, file: Path) -> list[Any]:
     hooks = content.get("hooks", {})
     groups = hooks.get(event, []) if isinstance(hooks, dict) else None
     if not isinstance(groups, list):
-        raise UsageError(f"{str(file)!r}: 'hooks' is not what the agent reads there; mend it, then try again")
+        raise UsageError(f"{str(file)!r}: 'hooks' is not what the agent expects there; correct it, then try again")
     return groups
 
 

@@ -13,17 +13,17 @@ from handrail.cli.lazy_groups import lazy_group
         "show": ("mcp.servers:show", "Show one server: its tools, resources and prompts."),
         "approve": ("mcp.approval:approve", "Approve servers and their current tools."),
         "revoke": ("mcp.approval:revoke", "Revoke an approval."),
-        "import": ("mcp.import_servers", "Take over the servers of Claude, Cursor, VS Code or Codex."),
-        "status": ("mcp.status", "Say which clients use which servers, and which of them through handrail."),
+        "import": ("mcp.import_servers", "Import the servers of Claude, Cursor, VS Code or Codex."),
+        "status": ("mcp.status", "Show which clients use which servers, and which ones go through handrail."),
         "login": ("mcp.approval:login", "Sign in to a server that requires it."),
         "read": ("mcp.resources:read", "Read a resource of a server."),
         "prompt": ("mcp.resources:prompt", "Show a prompt of a server with its arguments filled in."),
         "serve": ("mcp.serve", "Serve these tools to any MCP client."),
     },
-    "handrail mcp import claude --replace   stand between Claude and its servers",
+    "handrail mcp import claude --replace   run between Claude and its servers",
     "handrail mcp add time -- uvx mcp-server-time@2026.10.19",
     "handrail mcp status",
-    "handrail mcp serve                     for an editor or a desktop assistant to start",
+    "handrail mcp serve                     the command that an MCP client starts",
 )
 def command() -> None:
     """Use MCP servers as tools, and serve your tools over MCP.

@@ -66,12 +66,14 @@ def command(
     be started, it is still added, and the exit code is 1.
     """
     if (url is None) == (not words):
-        raise UsageError("what is it? handrail mcp add NAME -- COMMAND…, or handrail mcp add NAME --url URL")
+        raise UsageError(
+            "name its command or its address: handrail mcp add NAME -- COMMAND…, or handrail mcp add NAME --url URL"
+        )
     entry: dict[str, Any] = {"url": url, "headers": _pairs(header, ":")} if url else {"command": words[0]}
     if not url:
         entry |= {"args": list(words[1:]), "env": _pairs(env, "=")}
     if env if url else header:
-        raise UsageError("--env is for a command, and --header for --url")
+        raise UsageError("--env is for a command, and --header is for --url")
     server = read_entry(name, entry, prefix, Path.cwd(), Path.home())
     if server.name != name:
         raise UsageError(f"the name of a server has 1 to 64 of A-Z a-z 0-9 _ -, as {server.name!r}")

@@ -37,7 +37,7 @@ def approve(setup: CliSetup, names: tuple[str, ...], every: bool, yes: bool, no_
     """
     chosen = tuple(name for name, each in setup.config.mcp.items() if each.enabled) if every else names
     if not chosen:
-        raise UsageError("which server? name one, or --all")
+        raise UsageError("name a server, or give --all")
     for name in chosen:
         servers_by_name(setup.config, name)
     done = [
@@ -53,7 +53,7 @@ async def approve_server(setup: CliSetup, name: str, person: Person, yes: bool, 
     endpoint = config.mcp[name].endpoint
     why = unapproved_reason(person.approvals, file, name, endpoint)
     if why is not None or person.approvals.of(file, name) is None:
-        describe_server_start(name, endpoint, why or "it was never used")
+        describe_server_start(name, endpoint, why or "it is used for the first time")
         if not yes and not ask("Allow it, now and later?"):
             tell("Not approved.")
             return False
@@ -64,15 +64,15 @@ async def approve_server(setup: CliSetup, name: str, person: Person, yes: bool, 
     try:
         tools = await _tools(setup, name, person)
     except HandrailError as error:
-        tell(f"It may be used, but its tools cannot be looked at now: {text.printable(str(error))}")
+        tell(f"It may be used, but its tools cannot be listed now: {text.printable(str(error))}")
         _print_approved(setup, name, None)
         return False
     known = person.approvals.of(file, name)
     held = {} if known is None or known.tools is None else differences(known.tools, tools, name)
     for tool, words in held.items():
         tell(f"  {text.printable(tool)}: {text.printable(words.rpartition('; look and accept')[0])}")
-    if held and not yes and not ask("Take these tools as they are now?"):
-        tell("The tools stay as they were approved.")
+    if held and not yes and not ask("Accept these tools as they are now?"):
+        tell("The approved tools are kept.")
         return False
     person.approvals.pin(file, name, endpoint, tools, by=person.by)
     return _print_approved(setup, name, tools)
@@ -105,10 +105,12 @@ def _print_approved(setup: CliSetup, name: str, tools: Mapping[str, RemoteTool] 
     if setup.view.as_json:
         answer_json({"server": name, "approved": True, "tools": None if tools is None else sorted(tools)})
     elif tools is None:
-        answer(f"{text.printable(name)} is approved; its tools are taken as they are when it is first used")
+        answer(f"{text.printable(name)} is approved; its tools will be accepted as they are when it is first used")
     else:
         counted = text.count_text(len(tools), "tool")
-        answer(f"{text.printable(name)} is approved, with {counted}; see what they say with: handrail mcp show {name}")
+        answer(
+            f"{text.printable(name)} is approved, with {counted}; see their descriptions with: handrail mcp show {name}"
+        )
     return True
 
 
@@ -151,7 +153,7 @@ def login(setup: CliSetup, name: str, browser: bool) -> None:
     """
     settings = servers_by_name(setup.config, name)
     if not isinstance(settings.endpoint, HttpEndpoint) or settings.endpoint.oauth is None:
-        raise UsageError(f"{name!r} has no sign-in; write oauth = true under [mcp.{name}] if it wants one")
+        raise UsageError(f"{name!r} has no sign-in; write oauth = true under [mcp.{name}] if it requires one")
     person = terminal_person(ask=False)
     if (why := unapproved_reason(person.approvals, file_of(setup.config), name, settings.endpoint)) is not None:
         raise UsageError(server_refusal(name, settings, why))

@@ -47,7 +47,7 @@ def command(
     cannot be imported stays where it is. --undo restores the file.
     """
     if replace and undo:
-        raise UsageError("--replace and --undo are opposites; take one")
+        raise UsageError("--replace and --undo are opposites; use only one of them")
     here, home = Path.cwd(), Path.home()
     if undo:
         undo_replacement(setup, find_client_file(source, here, home, fits=ReplacedFiles.here().has))
@@ -85,7 +85,7 @@ def _import(setup: CliSetup, file: ClientFile, only: tuple[str, ...], dry_run: b
             tell(f"{text.printable(each.name)}: set the environment variable {variable}: {text.printable(what)}")
     for name, why in found.refused.items():
         if not only or name in only:
-            tell(f"{text.printable(name)} was not taken: {text.printable(why)}")
+            tell(f"{text.printable(name)} was not imported: {text.printable(why)}")
     if servers and not dry_run:
         tell("Nothing is started before you approve it: handrail mcp approve --all")
     if not servers:

@@ -59,22 +59,22 @@ def replace_servers(
     plan = plan_replacement(setup, file, only)
     if plan is None:
         setup.view.reply(
-            {"file": str(file.path), "replaced": [], "stays": {}}, "handrail stands before its servers already"
+            {"file": str(file.path), "replaced": [], "stays": {}}, "its servers already go through handrail"
         )
         return
     for name, why in plan.stays.items():
         tell(f"{text.printable(name)} stays where it is: {text.printable(why)}")
     if not plan.servers and plan.added:
-        raise UsageError(f"nothing in {str(file.path)!r} can be taken over, so nothing was changed")
+        raise UsageError(f"nothing in {str(file.path)!r} can be imported, so nothing was changed")
     if not plan.servers:
-        setup.view.reply(_answer(plan), "handrail stands before the others already")
+        setup.view.reply(_answer(plan), "the others already go through handrail")
         return
     if dry_run:
         answer("".join(text.printable_lines(to_toml(each)) for each in plan.new))
         return
     for server in plan.servers:
         settings = _config_with(plan).mcp[server.name]
-        describe_server_start(server.name, settings.endpoint, "handrail would start it in that program's place")
+        describe_server_start(server.name, settings.endpoint, "handrail would start it instead of that program")
     if not yes and not ask(f"Let handrail use {text.count_text(len(plan.servers), 'server')}, in their place?"):
         tell("Nothing was changed.")
         raise click.exceptions.Exit(1)
@@ -145,7 +145,7 @@ def _sorted_out(
         if known is None:
             new.append(server)
         elif {**known, "prefix": ""} != {**each.table, "prefix": ""} or secrets.of(target, each.name) != each.secrets:
-            stays[each.written] = f"[mcp.{each.name}] in {target} says something else; rename one of them"
+            stays[each.written] = f"[mcp.{each.name}] in {target} is different; rename one of them"
             continue
         servers.append(server)
     return tuple(servers), tuple(new), stays
@@ -189,10 +189,12 @@ def _report(setup: CliSetup, plan: Replacement, source: str) -> None:
     if moved:
         counted = text.count_text(moved, "secret")
         tell(f"{counted} moved to {text.printable(str(ServerSecrets.here().path))}, which only you can read")
-    tell(f"Restart {text.printable(plan.file.client)}. Back: handrail mcp import {text.printable(source)} --undo")
+    tell(
+        f"Restart {text.printable(plan.file.client)}. To undo this: handrail mcp import {text.printable(source)} --undo"
+    )
     setup.view.reply(
         _answer(plan),
-        f"{text.printable(', '.join(names))}: handrail stands before them, with {text.printable(str(plan.target))}",
+        f"{text.printable(', '.join(names))}: now through handrail, configured in {text.printable(str(plan.target))}",
     )
 
 
@@ -207,5 +209,5 @@ def undo_replacement(setup: CliSetup, file: ClientFile) -> None:
     setup.view.reply(
         {"file": str(file.path), "restored": list(names)},
         f"{text.printable(str(file.path))} has {text.printable(', '.join(names))} again;"
-        " the tables stay in handrail.toml",
+        " the tables in handrail.toml are kept",
     )

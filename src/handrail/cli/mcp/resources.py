@@ -173,7 +173,7 @@ def parse_prompt_arguments(words: Iterable[str]) -> dict[str, str]:
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or not key:
-            raise UsageError(f"{word!r} is no argument; write KEY=VALUE")
+            raise UsageError(f"{word!r} is not an argument; write KEY=VALUE")
         found[key] = value
     return found
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     "handrail mcp serve                     over standard input and output",
     "handrail mcp serve --http 127.0.0.1:8765",
     "handrail mcp serve --converse --tools tools.py",
-    "handrail mcp serve --offer search      find_tools and call_tool in place of hundreds",
+    "handrail mcp serve --offer search      find_tools and call_tool instead of hundreds",
 )
 @click.option("--stdio", is_flag=True, help="Use stdin and stdout, for a client that starts this command. The default.")
 @click.option(
@@ -73,7 +73,7 @@ def command(
     prints what to write into the file of a client.
     """
     if stdio and http is not None:
-        raise UsageError("--stdio and --http are two ways to serve; take one")
+        raise UsageError("--stdio and --http are two ways to serve; use only one of them")
     setup = setup.adjusted(lambda config: replace(config, serve=_settings(config.serve, offer, converse, token)))
     address = None if http is None else listen_address(http, "127.0.0.1:8765")
     try:
@@ -103,7 +103,8 @@ def _entry(setup: CliSetup) -> str:
     words = [*sys.argv[1:], *(["--config", str(Path(str(setup.config.file)).absolute())] if named else [])]
     entry = {"handrail": {"command": start[0], "args": [*start[1:], *words]}}
     return (
-        "This speaks MCP over standard input and output, so it is for a client to start. In the client's own file:\n"
+        "This command speaks MCP over standard input and output, and an MCP client starts it."
+        " Write this into the client's own file:\n"
         f'  "mcpServers": {json.dumps(entry)}\n'
         "Ctrl-C ends it; --http serves over HTTP instead."
     )

@@ -36,7 +36,7 @@ def servers_by_name(config: Config, name: str) -> McpSettings:
 def file_of(config: Config) -> Path:
     """The file of the configuration, without which there is nothing to approve: a `UsageError` says so."""
     if config.file is None:
-        raise UsageError("there is no handrail.toml here or above; servers stand in one, under [mcp.NAME]")
+        raise UsageError("there is no handrail.toml here or above; servers are configured there, under [mcp.NAME]")
     return config.file
 
 

@@ -26,7 +26,7 @@ from handrail.tools.finder import description_line
 T = TypeVar("T")
 _COLUMNS = columns("server", "state", "tools", "held", "what", right=("tools", "held"), cut="what")
 _STYLES = {"ready": "green", "lost": "red", "off": "dim", "unapproved": "yellow", "approved": "cyan"}
-_NONE = "There are no servers; write [mcp.NAME] into handrail.toml, or take some over with: handrail mcp import"
+_NONE = "There are no servers; write [mcp.NAME] into handrail.toml, or import some with: handrail mcp import"
 
 
 @cli_command("list", "handrail mcp list", "handrail mcp list --no-connect", "handrail mcp list --json | jq .state")
@@ -68,14 +68,14 @@ def _state_of(setup: CliSetup, person: Person, name: str, servers: Mapping[str, 
         row["state"] = "off"
     elif why is not None:
         row["state"] = "unapproved"
-        row["notes"].append(f"{why}; look at it with: handrail mcp approve {name}")
+        row["notes"].append(f"{why}; review it with: handrail mcp approve {name}")
     elif name in servers:
         ensemble = servers[name].ensemble
         row["state"] = "lost" if ensemble.problem else "ready"
         row["tools"] = [tool.name for tool in ensemble.tools]
         row["held"] = dict(ensemble.held)
         row["notes"] += [ensemble.problem] if ensemble.problem else []
-        row["notes"] += [f"some tools are held back; see why with: handrail mcp show {name}"] if ensemble.held else []
+        row["notes"] += [f"some tools are withheld; see why with: handrail mcp show {name}"] if ensemble.held else []
     elif (problem := _unset(settings)) is not None:
         row.update(state="lost", notes=[problem])
     if (warning := unpinned_reason(settings.endpoint)) is not None:

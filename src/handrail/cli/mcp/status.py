@@ -112,7 +112,7 @@ def _direct(file: ClientFile, name: str, entry: Any) -> dict[str, Any]:
     words = proxy_words(entry)
     problem = _program_problem(words[0]) if words and words[0] else None
     how = f"handrail mcp import {file.client} --replace"
-    notes = [problem] if problem else [f"it goes past handrail; to stand before it: {how}"]
+    notes = [problem] if problem else [f"it does not go through handrail; to change that: {how}"]
     return _row(file, name, "direct", "lost" if problem else "direct", notes=notes)
 
 
@@ -120,7 +120,7 @@ def _program_problem(program: str) -> str | None:
     """Why a program cannot be started, as far as one sees without starting it."""
     if "${" in program or shutil.which(os.path.expanduser(program)) is not None:
         return None
-    return redact_text(f"there is no program {program!r} that could be started")
+    return redact_text(f"there is no program {program!r} to start")
 
 
 def _row(

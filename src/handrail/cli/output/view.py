@@ -210,7 +210,7 @@ def ask(question: str) -> bool:
     line = sys.stdin.readline()
     if not line:
         tell()
-        raise UsageError("nobody answered, so nothing was done; add --yes to continue without a question")
+        raise UsageError("nobody answered, so nothing was done; add --yes to continue without being asked")
     return line.strip().lower() in ("y", "yes")
 
 

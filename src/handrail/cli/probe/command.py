@@ -45,7 +45,7 @@ _SHARES = ("well_formed", "right_tool", "right_arguments", "no_tool")
 @configured
 @with_output_file
 def command(setup: CliSetup, models: tuple[str, ...], kinds: tuple[str, ...], failures: bool) -> None:
-    """Put the same tool prompts to every model, and compare.
+    """Send the same tool prompts to several models, and compare.
 
     There are forty cases: choosing a tool, its arguments, needing no tool, several calls at once, continuing after an
     error. The tools do nothing. A call is well formed if it names a tool that was offered and its arguments are JSON
@@ -108,7 +108,7 @@ def _score_as_json(score: ProbeScore) -> dict[str, object]:
 
 def _print_failures(score: ProbeScore, failures: bool) -> None:
     if score.problem:
-        tell(f"{text.printable(score.model)} was not asked to the end: {text.printable(score.problem)}")
+        tell(f"{text.printable(score.model)} did not finish the cases: {text.printable(score.problem)}")
     for each in score.verdicts if failures else ():
         if not each.right:
             did = ", ".join(f"{call.name} {arguments_line(call.arguments)}" for call in each.calls) or "no call"

@@ -50,7 +50,7 @@ def checkpoint(view: CommandView) -> None:
         return
     click.echo(text.printable_lines(note), nl=False)
     tell(f"It covers {latest.size:,} of {text.count_text(size, 'entry')}; it is signed by {text.printable(key)}")
-    tell("Keep it where whoever can change the journal cannot: handrail proof verify --against FILE")
+    tell("Keep it where nobody who can change the journal can change it: handrail proof verify --against FILE")
 
 
 @cli_command(
@@ -98,7 +98,7 @@ def _write(path: Path, receipt: str) -> None:
             file.write(receipt + "\n")
     except OSError as error:
         raise UsageError(f"{str(path)!r} cannot be written ({error.strerror}); name another file") from error
-    tell("It holds the arguments or the result of the call: give it only to those who may read them.")
+    tell("It contains the arguments or the result of the call: give it only to people who may read them.")
 
 
 @cli_command("export", "handrail proof export run_0193", "handrail proof export run_0193 evidence/march")

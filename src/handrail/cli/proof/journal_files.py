@@ -68,7 +68,7 @@ def _chosen(reader: JournalReader, run: str | None, before: int | None) -> list[
 
 def _announce(chosen: list[JournalRow], unfinished: set[str]) -> None:
     runs = {each.run for each in chosen}
-    tell(f"{_bodies(len(chosen))} in {text.count_text(len(runs), 'run')} would be gone for good; proofs stay valid.")
+    tell(f"{_bodies(len(chosen))} in {text.count_text(len(runs), 'run')} would be deleted for good; proofs stay valid.")
     for run in sorted(runs & unfinished):
         tell(f"Run {text.printable(run)!r} has not ended: if it is resumed, it finds its earlier results erased.")
 
@@ -103,7 +103,7 @@ def backup(view: CommandView, file: Path) -> None:
     if view.wrote_json({"journal": str(path), "backup": str(file), "entries": count}):
         return
     answer(f"{text.count_text(count, 'entry')} of {text.printable(str(path))} are in {text.printable(str(file))}")
-    tell("The key is not in it; to write to the copy in place of the journal, put the key beside it.")
+    tell("The copy does not contain the key; to use the copy instead of the journal, put the key beside it.")
 
 
 @cli_command("new", "handrail proof new", "handrail proof new --journal audit/journal.db")

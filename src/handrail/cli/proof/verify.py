@@ -63,7 +63,9 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{str(path)!r} cannot be read as a checkpoint; give the file as it was kept") from error
+        raise UsageError(
+            f"{str(path)!r} cannot be read as a checkpoint; give the file exactly as it was saved"
+        ) from error
 
 
 @contextmanager
@@ -133,7 +135,7 @@ def _not_proven(report: AuditReport, key_given: bool, kept: bool) -> list[str]:
             f"{text.count_text(report.erased, 'erased body')} said what you were told: only their digests are left"
         )
     if not key_given:
-        found.append("the key is the right one: it came with the journal; give the one that you trust with --key")
+        found.append("the key is the right one: it came with the journal; give the key that you trust with --key")
     if not kept:
-        found.append("nobody who has the key wrote the journal anew: keep checkpoints elsewhere, and use --against")
+        found.append("nobody with the key rewrote the journal: keep checkpoints elsewhere, and use --against")
     return [*found, "the runtime told the truth when it wrote", "nothing happened outside the runtime"]

@@ -10,7 +10,7 @@ from handrail.cli.lazy_groups import lazy_group
     {
         "ask": ("rlm.ask", "Ask a question over files of any size."),
         "resume": ("rlm.ask:resume", "Continue a question that was interrupted."),
-        "report": ("rlm.report", "Write a run as a page to look at and to show."),
+        "report": ("rlm.report", "Write a run as a web page."),
     },
     "handrail rlm ask --context book.txt 'Who wrote the letter?'",
     "handrail rlm ask --context logs/ -m openai:gpt-5 --sub openai:gpt-5-mini 'Which service failed first?'",

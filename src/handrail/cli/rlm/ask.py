@@ -102,13 +102,13 @@ def _question(conversation: Conversation) -> str:
 def _tell_again(setup: CliSetup, exploring: RlmOptions, run: str, answered: str) -> None:
     if exploring.report is not None:
         check_page_path(exploring.report)
-    tell(f"Run {text.printable(run)} has its answer; this was it:")
+    tell(f"Run {text.printable(run)} has already ended with this answer:")
     setup.view.reply(
         {"type": "rlm.completion", "run": run, "response": answered, "partial": False}, text.printable_lines(answered)
     )
     if exploring.report is not None:
         write_page(setup.view, run, exploring.report)
-        tell(f"The page of it is {text.printable(str(exploring.report))}")
+        tell(f"The report is in {text.printable(str(exploring.report))}")
 
 
 def context_of(paths: Sequence[Path]) -> Files | BinaryIO:
@@ -116,7 +116,7 @@ def context_of(paths: Sequence[Path]) -> Files | BinaryIO:
     if STDIN not in paths:
         return Files.of(*(path.absolute() for path in paths))
     if len(paths) > 1:
-        raise UsageError("stdin is a context of its own; give --context - alone, or put the text into a file")
+        raise UsageError("stdin is a separate context; give --context - alone, or put the text into a file")
     piped = sys.stdin.buffer
     stream = piped if isinstance(piped, io.BufferedReader) else io.BufferedReader(piped)  # type: ignore[type-var]
     if not stream.peek(1):

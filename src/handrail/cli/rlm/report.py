@@ -35,7 +35,7 @@ def command(view: CommandView, run: str, output: Path | None) -> None:
     file without scripts: turns, code, output, queries, tokens, cost and time.
     """
     if output is None and is_terminal() and not view.as_json:
-        raise UsageError("a page is nothing to read on a terminal; name a file for it with -o")
+        raise UsageError("a web page cannot be read on a terminal; name a file for it with -o")
     run, page = _page(view, run)
     if output is not None:
         save_page(page, output)
@@ -59,7 +59,7 @@ def page_of_run(view: CommandView, run: str) -> str:
     """A run of the journal as a page. A run of another kind is a `UsageError`."""
     with view.reader() as reader:
         if not is_rlm_run(run, reader.events(run)):
-            raise UsageError(f"run {run!r} is none of handrail rlm; look at it with: handrail proof show {run}")
+            raise UsageError(f"run {run!r} is not a run of handrail rlm; look at it with: handrail proof show {run}")
     found = audit(view.path)
     with view.reader() as reader:
         proof = ReportProof(root(reader.hashes()).hex(), found.entries, not found.problems)
@@ -70,7 +70,7 @@ def page_of_trajectory(path: Path) -> str:
     """A trajectory as a page. A file that is none is a `UsageError`."""
     trajectory = read(path)
     if trajectory.metadata is None and not trajectory.iterations:
-        raise UsageError(f"{str(path)!r} is no trajectory of handrail or rlms: nothing of a run is in it")
+        raise UsageError(f"{str(path)!r} is not a trajectory of handrail or rlms: it contains no run")
     return render(from_trajectory(trajectory))
 
 

@@ -57,7 +57,7 @@ def drive_rlm_run(
     _tell(setup, completion)
     if exploring.report is not None:
         write_page(setup.view, run, exploring.report)
-        tell(f"The page of it is {text.printable(str(exploring.report))}")
+        tell(f"The report is in {text.printable(str(exploring.report))}")
     if completion.partial:
         _tell_how_to_go_on(completion, live, line)
         raise click.exceptions.Exit(1)
@@ -109,9 +109,9 @@ def _tell_how_to_go_on(completion: RLMChatCompletion, live: RlmLiveDisplay, line
     if live.waiting:
         tell_waiting(live.waiting.values(), line)
         return
-    tell(f"Only a part of an answer: {text.printable(completion.error or 'it was cut off')}")
+    tell(f"Only a partial answer: {text.printable(completion.error or 'it was cut off')}")
     larger = ", with a larger limit" if completion.error_type == "limit_exceeded" else ""
-    tell(f"Go on{larger}: {line}")
+    tell(f"Continue{larger}: {line}")
 
 
 def _resume_line(setup: CliSetup, exploring: RlmOptions, run: str, files: Sequence[Path]) -> str:

@@ -37,7 +37,7 @@ def backup(setup: CliSetup, file: Path) -> None:
     if setup.view.wrote_json(_manifest_as_json(made, file)):
         return
     answer(f"{counted(made.counts)} are in {text.printable(str(file))}")
-    tell(f"Its keys are in it: keep it as you keep passwords. See that it is whole: handrail state verify {file}")
+    tell(f"It contains the keys: keep it as you keep passwords. Verify it with: handrail state verify {file}")
 
 
 @cli_command("verify", "handrail state verify node.tar", "handrail state verify node.tar --json | jq .problems")

@@ -74,7 +74,7 @@ async def _erase(view: CommandView, run: str | None, person: str, services: Path
 def _confirm(what: Erasable) -> None:
     tell(
         f"{count_text(len(what.runs), 'run')}, {count_text(len(what.conversations), 'conversation')} and"
-        f" {count_text(len(what.outputs), 'long output')} would be gone for good; proofs stay valid."
+        f" {count_text(len(what.outputs), 'long output')} would be deleted for good; proofs stay valid."
     )
     for each in what.runs[:20]:
         tell(f"  {printable(each)}")

@@ -59,4 +59,4 @@ def copy_state(source: Path | StateDatabase, target: Path | StateDatabase) -> St
             counts = database_to_files(source, Path(temporary) / "state")
             move_files(Path(temporary) / "state", target)
         return counts
-    raise UsageError("name a folder and a PostgreSQL URL, in the order from where to where; to copy files, use backup")
+    raise UsageError("name a folder and a PostgreSQL URL, first the source, then the target; to copy files, use backup")

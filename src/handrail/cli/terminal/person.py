@@ -37,6 +37,6 @@ def describe_server_start(server: str, endpoint: Endpoint, why: str) -> None:
     if isinstance(endpoint, StdioEndpoint):
         tell("It can do anything on this machine that you can.")
     else:
-        tell("What your model passes to its tools goes there, and what they say reaches your model.")
+        tell("It receives what your model passes to its tools, and your model reads their results.")
     if (warning := unpinned_reason(endpoint)) is not None:
         tell(f"Beware: {text.printable(warning)}.")

@@ -119,13 +119,13 @@ def _print_issued(setup: CliSetup, token: CapabilityToken, secret: str) -> None:
 
 
 def _holder(token: CapabilityToken) -> str:
-    return "whoever has it" if token.is_bearer else text.printable(token.subject)
+    return "any holder" if token.is_bearer else text.printable(token.subject)
 
 
 def _constraint(said: str) -> tuple[str, list[Any]]:
     name, equals, values = said.partition("=")
     if not equals or not name or not values:
-        raise UsageError(f"--param {said!r} says nothing; write it as corpus=docs,faq")
+        raise UsageError(f"--param {said!r} has no value; write it as corpus=docs,faq")
     return name, [_value(each) for each in values.split(",")]
 
 
@@ -143,7 +143,9 @@ def _seconds(said: str) -> int:
     found = re.fullmatch(r"([0-9]{1,6})([smhd]?)", said)
     seconds = 0 if found is None else int(found[1]) * _UNITS[found[2] or "s"]
     if not 1 <= seconds <= LONGEST_TTL:
-        raise UsageError(f"--ttl {said!r} is no time up to a day; write 90s, 10m or 1h (default: {DEFAULT_TTL}s)")
+        raise UsageError(
+            f"--ttl {said!r} is not a time of at most a day; write 90s, 10m or 1h (default: {DEFAULT_TTL}s)"
+        )
     return seconds
 
 
@@ -223,13 +225,13 @@ def _judged(setup: CliSetup, store: TokenStore, token: CapabilityToken, secret: 
 
 
 def _tell(setup: CliSetup, token: CapabilityToken, why: str | None, calls: int) -> None:
-    answer("good" if why is None else f"not good: {text.printable(why)}", "good" if why is None else "bad")
+    answer("good" if why is None else f"not valid: {text.printable(why)}", "good" if why is None else "bad")
     answer(
         f"id      {text.printable(token.id)}"
         f"{'' if token.parent is None else f', made from {text.printable(token.parent)}'}"
     )
     answer(f"issuer  {text.printable(token.issuer)}")
-    answer(f"for     {'whoever has it' if token.is_bearer else text.printable(token.subject)}, as {token.trust}")
+    answer(f"for     {'any holder' if token.is_bearer else text.printable(token.subject)}, as {token.trust}")
     answer(f"in      {'any community' if token.audience is None else text.printable(token.audience)}")
     answer(f"from    {setup.view.when(token.not_before * 1000)}")
     answer(f"until   {setup.view.when(token.expires_at * 1000)}")
@@ -244,9 +246,9 @@ def rights_lines(scope: Scope) -> list[str]:
     for name, values in scope.params_constraints.items():
         lines.append(f"with {text.printable(name)} = {' or '.join(text.inline(value) for value in values)}")
     if scope.rate_limit_per_minute is not None:
-        lines.append(f"{text.count_text(scope.rate_limit_per_minute, 'call')} in a minute, at most")
+        lines.append(f"{text.count_text(scope.rate_limit_per_minute, 'call')} per minute at most")
     if scope.max_calls_total is not None:
-        lines.append(f"{text.count_text(scope.max_calls_total, 'call')} in all, at most")
+        lines.append(f"{text.count_text(scope.max_calls_total, 'call')} in total at most")
     return lines
 
 

@@ -33,7 +33,7 @@ def new_identity(setup: CliSetup) -> Identity:
         return Identity.create(key_file(setup))
     with opened_state(setup.config, setup.journal) as state:
         if state.has_identity(setup.config):
-            raise UsageError(f"there is a key at {key_place(setup)} already; it is never replaced")
+            raise UsageError(f"there is already a key at {key_place(setup)}; it is never replaced")
         return state.identity(setup.config)
 
 

@@ -71,6 +71,8 @@ def command(
     if result.is_error:
         if not setup.view.as_json:
             tell(f"{result.outcome}: {text.printable_lines(result.text.removeprefix(f'{result.outcome}: '))}")
+        if result.outcome == "invalid_arguments":
+            tell(f"Give the arguments as one JSON object; this lists them: handrail tools show {text.printable(name)}")
         if result.outcome == "needs_confirmation":
             tell(
                 "Allow it with handrail confirm allow REQUEST, and make the same call with"
@@ -106,8 +108,8 @@ def _asked_about(run: str, events: list[Recorded], tool: Tool) -> str:
         UsageError: None did, or it is a model's, which has to hear of the result.
     """
     if conversation_of(events) or is_rlm_run(run, events):
-        raise UsageError(f"the calls of run {run!r} are a model's; go on with: handrail resume {run}")
+        raise UsageError(f"the calls of run {run!r} were made by a model; continue with: handrail resume {run}")
     for event in reversed(events):
         if isinstance(event, ConfirmationRequested) and event.tool == tool.scoped_name:
             return event.call_id
-    raise UsageError(f"nobody was asked about {tool.scoped_name!r} in run {run!r}; leave --run away for a new call")
+    raise UsageError(f"nobody was asked about {tool.scoped_name!r} in run {run!r}; leave out --run for a new call")

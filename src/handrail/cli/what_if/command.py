@@ -95,7 +95,7 @@ def command(
 def _read(setup: CliSetup, given: str) -> RecordedRun:
     run, events = read_run_record(setup.view, given)
     if is_rlm_run(run, events):
-        raise UsageError(f"run {run!r} is one of handrail rlm, whose turns are code; it cannot be replayed so")
+        raise UsageError(f"run {run!r} is one of handrail rlm, whose turns are code; this command cannot replay it")
     found = read_turns(run, events)
     if not found.turns:
         raise UsageError(f"no model replied in run {run!r}, so there is nothing to compare")
@@ -143,7 +143,7 @@ async def _compare(
         for each in recorded:
             tools = _tools_of(each, app.tools)
             if tools_of_run(each.events) != tools.digest:
-                tell(f"Run {text.printable(each.run)} had other tools than these; give the same with --tools.")
+                tell(f"Run {text.printable(each.run)} had other tools; give the same ones with --tools.")
             approver = Rules(rules, RecordedPerson(each.events))
             async with Executor(tools, policy=policy, approver=approver, journal=app.journal) as executor:
                 other = Alternative(executor, setup.config.offering, llm, system)

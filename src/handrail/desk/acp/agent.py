@@ -209,7 +209,7 @@ class EditorAgent:
         return SetSessionConfigOptionResponse(config_options=await self._options(session_id))
 
     async def authenticate(self, method_id: str, **kwargs: Any) -> NoReturn:
-        raise RequestError(_INVALID, "handrail asks nobody to sign in here; keys of models are in its configuration")
+        raise RequestError(_INVALID, "handrail needs no sign-in here; keys of models are in its configuration")
 
     async def set_session_mode(self, session_id: str, mode_id: str, **kwargs: Any) -> NoReturn:
         raise RequestError(_INVALID, f"there is no mode {mode_id!r}; rules in the configuration say what is allowed")
@@ -335,7 +335,7 @@ def _servers(given: Sequence[EditorServer]) -> dict[str, McpSettings]:
     for each in given:
         name = server_name(each.name)
         if not name or name in found:
-            why = "another one is called so" if name else "its name has no letter or digit of A-Z a-z 0-9"
+            why = "another server has this name" if name else "its name has no letter or digit of A-Z a-z 0-9"
             raise RequestError(_INVALID, f"MCP server {each.name!r} cannot be used: {why}; rename it in the editor")
         found[name] = McpSettings(endpoint=_endpoint(each), literal=True, prefix=f"{name}_")
     return found
@@ -347,7 +347,7 @@ def _endpoint(server: EditorServer) -> Endpoint:
             return StdioEndpoint(command=command, args=tuple(args), env=_values(env))
         case HttpMcpServer(url=url, headers=headers):
             return HttpEndpoint(url=url, headers=_values(headers))
-    raise RequestError(_INVALID, f"MCP server {server.name!r}: handrail starts programs and speaks HTTP, and no other")
+    raise RequestError(_INVALID, f"MCP server {server.name!r}: handrail supports only programs (stdio) and HTTP")
 
 
 def _values(given: Sequence[EnvVariable | HttpHeader]) -> dict[str, str]:

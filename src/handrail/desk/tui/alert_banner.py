@@ -33,10 +33,10 @@ class AlertBanner(Vertical):
         yield Static(id="alert-says")
         with Horizontal(classes="buttons"):
             yield Button("Undo the turn", id="undo", compact=True)
-            yield Button("Edit and go on", id="edit", compact=True)
+            yield Button("Edit and continue", id="edit", compact=True)
             yield Button("Go on", id="on", compact=True)
             yield Button("Dismiss", id="dismiss", compact=True)
-            yield Static("F6 goes here", classes="note")
+            yield Static("F6 jumps here", classes="note")
 
     def on_mount(self) -> None:
         self.display = False

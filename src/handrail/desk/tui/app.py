@@ -31,16 +31,16 @@ from handrail.desk.views.tools import ToolViews
 
 _KEYS = (
     ("Enter", "say it"),
-    ("Ctrl+J", "a new line; Shift+Enter too, where the terminal tells it"),
+    ("Ctrl+J", "a new line; also Shift+Enter, if the terminal reports it"),
     ("Esc", "stop the turn, leave an edit, close a dialog"),
-    ("Ctrl+Z", "take the conversation back to anything that you said"),
+    ("Ctrl+Z", "undo back to any of your messages"),
     ("Ctrl+N", "a new conversation"),
     ("Ctrl+O", "conversations: search, fork, rename, share, take, delete"),
-    ("F2", "tools: what each is, how it did, and trying one"),
+    ("F2", "tools: details, statistics, and trying one"),
     ("F3", "the record: what ran, verifying it, receipts, export"),
     ("F4, F5", "another model; which tools it may use"),
     ("F6, F7", "go to the alert; go to the question that waits"),
-    ("Ctrl+T", "attach a file to what you say next"),
+    ("Ctrl+T", "attach a file to your next message"),
     ("Ctrl+S", "save a picture or a file of this conversation"),
     ("Tab", "to the panes of calls: Enter unfolds one, w shows all of it"),
     ("PageUp", "earlier messages"),
@@ -49,8 +49,8 @@ _KEYS = (
 )
 _NOTES = """
 Before a tool changes something you are asked. The dialog shows exactly what will run; \
-nothing that you happen to be typing answers it. Taking back a turn changes what the model \
-sees. Side effects of tools stay done, and stay in the record.
+text that you are typing cannot answer it by accident. Undoing a turn changes what the model \
+sees. Side effects of tools are not reversed, and stay in the record.
 
 Set TEXTUAL_THEME=textual-light for a light terminal, NO_COLOR=1 for none."""
 
@@ -152,8 +152,8 @@ class TuiApp(App[None]):
     async def action_quit(self) -> None:  # type: ignore[override]  # a worker, since it may ask
         turn = self._working or self.chat.state == "working" or self.desk.questions
         trial = self.desk.trials.under_way
-        what = "A tool is at work" if trial else "A turn is under way"
+        what = "A tool is running" if trial else "A turn is running"
         if not (turn or trial) or await self.push_screen_wait(
-            ConfirmDialog(f"{what}. Leaving stops it; what was done stays done and on record.", "Leave")
+            ConfirmDialog(f"{what}. If you leave, it stops; effects are not reversed and stay in the record.", "Leave")
         ):
             self.exit()

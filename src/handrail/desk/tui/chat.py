@@ -75,7 +75,7 @@ class PromptArea(TextArea):
 _STATES: dict[State, str] = {
     "idle": "",
     "working": "working, Esc stops it",
-    "waiting": "waits for your approval, F7 asks",
+    "waiting": "waits for your approval, F7 shows it",
     "failed": "failed",
 }
 
@@ -286,10 +286,10 @@ class ChatScreen(Screen[None]):
     async def action_undo(self) -> None:
         found = await attempt(self, list_undo_points(self._desk, self.talk, self._total))
         if not found:
-            self.notify("Nothing was said here yet.")
+            self.notify("This conversation has no messages yet.")
             return
-        note = "Side effects of tools stay done, and stay in the record."
-        upto = await self.app.push_screen_wait(PickDialog("Take back everything from where you said", found, note=note))
+        note = "Side effects of tools are not reversed, and stay in the record."
+        upto = await self.app.push_screen_wait(PickDialog("Undo everything from this message on", found, note=note))
         if upto is not None:
             await self._undo(int(upto))
 
@@ -299,7 +299,7 @@ class ChatScreen(Screen[None]):
             return
         self._edit(None)
         self.query_one(PromptArea).begin(words)
-        self.notify("Undone. Side effects of tools stay done, and stay in the record.")
+        self.notify("Undone. Side effects of tools are not reversed, and stay in the record.")
 
     @on(AlertBanner.Chosen)
     async def _go_on(self, event: AlertBanner.Chosen) -> None:
@@ -338,7 +338,7 @@ class ChatScreen(Screen[None]):
 
     @work(exclusive=True, group="dialog")
     async def action_attach(self) -> None:
-        path = await self.app.push_screen_wait(LineDialog("Attach which file?", note="It goes with what you say next."))
+        path = await self.app.push_screen_wait(LineDialog("Attach which file?", note="Your next message sends it."))
         if path is None:
             return
         if (file := await attempt(self, asyncio.to_thread(read_attachment, path))) is not None:
@@ -359,7 +359,7 @@ class ChatScreen(Screen[None]):
         file = await attempt(self, self._desk.attachment(self.talk, int(index), int(part)))
         if file is None:
             return
-        await save_download(self, "Write it to which file?", file)
+        await save_download(self, "Save to which file?", file)
 
     def _edit(self, upto: int | None) -> None:
         self._upto = upto

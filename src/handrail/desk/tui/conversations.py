@@ -42,7 +42,7 @@ class ConversationsScreen(Screen[str | None]):
 
     def compose(self) -> ComposeResult:
         yield Static("Conversations", classes="title")
-        yield Input(placeholder="/ searches titles and words", id="search", compact=True)
+        yield Input(placeholder="/ searches titles and text", id="search", compact=True)
         yield OptionList(id="talks", compact=True)
         yield Footer(compact=True, show_command_palette=False)
 
@@ -110,12 +110,12 @@ class ConversationsScreen(Screen[str | None]):
     async def action_share(self) -> None:
         if (talk := self._chosen) is None or (file := await attempt(self, self._desk.share(talk.id))) is None:
             return
-        note = "It holds all that was said and what tools answered: give it only to those who may read that."
-        await save_download(self, "Write it to which file?", file, note)
+        note = "It contains all messages and tool results: give it only to people who may read them."
+        await save_download(self, "Save to which file?", file, note)
 
     @work(exclusive=True)
     async def action_take(self) -> None:
-        path = await self.app.push_screen_wait(LineDialog("Take a conversation from which file?"))
+        path = await self.app.push_screen_wait(LineDialog("Import a conversation from which file?"))
         if path is None or (data := await attempt(self, asyncio.to_thread(read_named_file, path))) is None:
             return
         if (taken := await attempt(self, self._desk.take(data))) is not None:
@@ -131,7 +131,7 @@ def _row(talk: ConversationSummary, current: bool) -> Content:
     state = _STATES[talk.state]
     return Content.assemble(
         ("● " if current else "  ", "$text-accent"),
-        (line(talk.title, 44) or "(nothing said yet)", "bold"),
+        (line(talk.title, 44) or "(no messages yet)", "bold"),
         (f"  {moment(talk.updated)}, {count_text(talk.messages, 'message')}", MUTED),
         ("  forked" if talk.forked_from else "", MUTED),
         (f"  {state}" if state else "", "$text-warning"),

@@ -127,7 +127,7 @@ class PickSomeDialog(Dialog[tuple[str, ...] | None]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "done", "Take these", priority=True)]
 
     def __init__(self, title: str, options: Sequence[tuple[str, str]], chosen: Iterable[str]) -> None:
-        super().__init__(title, "Space turns one on or off, Enter takes them.")
+        super().__init__(title, "Space turns one on or off, Enter confirms.")
         self._options = options
         self._chosen = frozenset(chosen)
 
@@ -219,7 +219,7 @@ def _pieces(text: str, width: int) -> Iterator[str]:
 
 def pick_model(about: DeskInfo, current: str) -> PickDialog:
     rows = [(each.name, f"{each.name}  {each.model}" if each.model else each.name) for each in about.models]
-    return PickDialog("Go on with which model?", rows, chosen=current)
+    return PickDialog("Continue with which model?", rows, chosen=current)
 
 
 def pick_tools(about: DeskInfo, ensembles: Sequence[str] | None, off: Sequence[str]) -> PickSomeDialog:

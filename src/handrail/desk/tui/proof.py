@@ -165,19 +165,19 @@ class ProofScreen(Screen[None]):
         at = self.query_one("#entries", OptionList).highlighted
         call = self._entries[at].call_id if at is not None and at < len(self._entries) else ""
         if not call:
-            self.notify("Go to an entry of a call first: Tab, then the arrows.")
+            self.notify("Select an entry of a call first: Tab, then the arrow keys.")
             return
         file = await attempt(self, self._views.receipt(self._run, call))
         if file is None:
             return
-        note = "It holds the arguments or the result of the call: give it only to those who may read them."
+        note = "It contains the arguments or the result of the call: give it only to people who may read them."
         await save_download(self, "Write the receipt to which file?", file, note)
 
     @work(exclusive=True, group="files")
     async def action_export(self) -> None:
         if not self._run:
             return
-        note = "A new folder with the run and a verifier of its own. It holds all arguments and results."
+        note = "A new folder with the run and its own verifier. It contains all arguments and results."
         path = await self.app.push_screen_wait(
             LineDialog("Export to which folder?", f"{file_name_of_id(self._run)}.proof", note=note)
         )

@@ -139,14 +139,14 @@ class QuestionScreen(ModalScreen[None]):
             PickDialog(
                 "From now on, without asking:",
                 [(each.rule, f"{rule_offer_sentence(each)}\n  {each.rule}") for each in self.question.offers],
-                note=f"{HOW_LONG} It is kept in your own file.",
+                note=f"{HOW_LONG} It is stored in your own approvals.",
             )
         )
         if rule is not None:
             await self._decide("always", rule=rule)
 
     async def _edit(self, text: str) -> None:
-        note = "Ctrl+S gives it these." if self.question.form is not None else "Ctrl+S runs it with these."
+        note = "Ctrl+S sends these." if self.question.form is not None else "Ctrl+S runs it with these."
         title = f"{'Values' if self.question.form is not None else 'Arguments'} of {line(self.question.tool, 60)}"
         taken = await self.app.push_screen_wait(JsonEditor(title, text, self._take, note=note))
         if taken and self.is_current:

@@ -19,7 +19,7 @@ from handrail.desk.values import DeskInfo, ExamplePrompt
 
 _NAMES = 12
 """Tools that are named."""
-_KEYS = "Enter sends · F1 all keys · F2 tools · F4 another model · Ctrl+O conversations · Ctrl+Q leaves"
+_KEYS = "Enter sends · F1 all keys · F2 tools · F4 another model · Ctrl+O conversations · Ctrl+Q quits"
 _OPEN = "…"
 """What stands where the person has to say something."""
 
@@ -67,7 +67,7 @@ def example_words(example: ExamplePrompt) -> str:
 def _tools(about: DeskInfo) -> Content:
     names = [line(name, 40) for each in about.ensembles for name in each.names]
     if not names:
-        return plain("No tools are available. handrail tui --tools my_tools.py offers those of a file.", MUTED)
+        return plain("No tools are available. To add tools from a file: handrail tui --tools my_tools.py", MUTED)
     more = f" and {len(names) - _NAMES:,} more" if len(names) > _NAMES else ""
     are = "is" if about.tools == 1 else "are"
     told = f"{count_text(about.tools, 'tool')} {are} available: {', '.join(names[:_NAMES])}{more}."

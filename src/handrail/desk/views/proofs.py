@@ -280,14 +280,16 @@ def _says(event: Recorded) -> str:
         case RunStarted(principal=who):
             return f"begun, for {who}"
         case RunResumed(principal=who):
-            return f"taken up again, for {who}"
+            return f"resumed, for {who}"
         case RunFinished(reason=reason):
             return f"ended: {reason}"
         case ToolsOffered(tools=tools):
             return f"{len(tools)} tools offered"
         case ConversationChanged(messages=messages, keep=keep):
             return (
-                f"said, after {keep} messages" if messages is None else f"{len(messages)} said, after {keep} messages"
+                f"messages after the first {keep}"
+                if messages is None
+                else f"{len(messages)} messages, after the first {keep}"
             )
         case ReplyGiven(model=model, input_tokens=taken, output_tokens=given):
             return f"{model} replied, {taken} tokens in and {given} out{_says_besides(event)}"
@@ -313,7 +315,7 @@ def _says_besides(reply: ReplyGiven) -> str:
 def _says_of_call(event: Recorded) -> str:
     match event:
         case CallAsked(tool=tool):
-            return f"{tool} asked for, and not run"
+            return f"{tool} requested, not run"
         case CallIntended(tool=tool, side_effects=effects):
             return f"{tool} begins{', to change something' if effects else ''}"
         case CallSettled(tool=tool, outcome=outcome, duration_us=took):
@@ -321,7 +323,7 @@ def _says_of_call(event: Recorded) -> str:
         case CallAmended(tool=tool, outcome=outcome, why=why):
             return f"{tool}, known later: {outcome} ({'a person says' if why == 'person' else 'ended late'})"
         case ConfirmationRequested(tool=tool):
-            return f"{tool} waits for a word"
+            return f"{tool} waits for approval"
         case ConfirmationAnswered(decision=decision, by=by, edited=edited, reason=reason):
             word = "denied" if decision == "deny" else "allowed with other arguments" if edited else "allowed"
             return f"{word} by {by}{f': {reason}' if reason else ''}"

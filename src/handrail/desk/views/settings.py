@@ -89,7 +89,7 @@ class SettingsView:
         """
         async with self._saving:
             if not self._writable:
-                raise UsageError("settings cannot be changed from here; edit the file, which is read again by itself")
+                raise UsageError("settings cannot be changed here; edit the file, which is reloaded automatically")
             if problems := await self.check(text):
                 raise UsageError("; ".join(problems))
             written = await asyncio.to_thread(self._write, text, revision, at_machine)
@@ -109,9 +109,9 @@ class SettingsView:
             UsageError: There is none like it; or it denies something, and whoever takes it back is not at the machine.
         """
         if not at_machine and not rule.startswith("allow "):
-            raise UsageError(f"a rule that denies is taken back only at the machine itself: {AT_MACHINE}")
+            raise UsageError(f"a rule that denies can be removed only at the machine itself: {AT_MACHINE}")
         if not await asyncio.to_thread(self._app.standing.remove, rule):
-            raise UsageError(f"no standing rule {rule[:200]!r} is set; somebody may have taken it back already")
+            raise UsageError(f"no standing rule {rule[:200]!r} is set; somebody may have removed it already")
         return await self.now()
 
     # ── in a thread ──────────────────────────────────────────────────────────────────
@@ -151,7 +151,7 @@ class SettingsView:
         try:
             return self._error(text.encode())
         except UnicodeEncodeError:
-            return UsageError("it holds characters that are none; take them out")
+            return UsageError("it contains invalid characters; remove them")
 
     def _wrong(self, data: bytes, hidden: Mapping[str, str]) -> list[str]:
         error = self._error(data)
@@ -186,8 +186,8 @@ class SettingsView:
             raise UsageError("the file was changed meanwhile; load it again, and make your change there")
         if not at_machine and (powerful := powerful_changes(_decoded(before), text.removeprefix(_MARK))):
             raise UsageError(
-                f"what says what may run, be read or be reached is changed only at the machine itself ({AT_MACHINE}):"
-                f" {', '.join(powerful)}"
+                f"settings that decide what may run, be read or be reached can be changed only"
+                f" at the machine itself ({AT_MACHINE}): {', '.join(powerful)}"
             )
         written = _WrittenChange(path, before, _as_before(text, before or b""), self._approvals.config_approval(path))
         powers = self._powers(before)

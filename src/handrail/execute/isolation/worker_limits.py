@@ -22,7 +22,7 @@ class ProcessLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxLimits:
-    """The limits of tools with isolation="sandbox" that name none of their own. None of them can be unlimited."""
+    """Limits for tools with `isolation="sandbox"` that set none themselves. Every limit has a value."""
 
     memory_bytes: int = 512 * 2**20
     """Address space that a worker may add to what it starts with."""

@@ -13,7 +13,7 @@ UntrustedResults = Literal["shown", "handles"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flows:
-    """What may flow where. `directs`, `unasked` and `private` are the finer rules of
+    """Which values may go where. `directs`, `unasked` and `private` are the finer rules of
     `Policy(after_untrusted="origins")`; each is `ask`, `deny` or `allow`."""
 
     directs: FlowOutcome = "ask"

@@ -14,7 +14,7 @@ __all__ = ["IoLimits", "IoSettings", "io_ensemble"]
 
 
 def io_ensemble(settings: IoSettings) -> Ensemble:
-    """Tools for what the settings allow, and for nothing else."""
+    """Make tools for exactly what the settings allow."""
     return Ensemble("io", [*_files(settings), *_fetch(settings), *_databases(settings)])
 
 

@@ -131,7 +131,7 @@ async def _ask_in_order(client: HttpClient, checked: CheckedUrl, method: str) ->
         except HttpNotConnected as error:
             failed = error
         except ssl.SSLCertVerificationError as error:
-            why = f"the certificate of {checked.address.host!r} is not good: {error.verify_message}"
+            why = f"the certificate of {checked.address.host!r} is not valid: {error.verify_message}"
             raise ToolError("network", why) from error
         except (BadHttpAnswer, OSError) as error:
             raise ToolError(

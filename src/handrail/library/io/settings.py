@@ -54,7 +54,7 @@ class IoLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IoSettings:
-    """Which folders, hosts and databases. What has no entry has no tool either."""
+    """The folders, hosts and databases that the tools may use. Without an entry, there is no tool for it."""
 
     roots: Mapping[str, Path] = field(default_factory=lambda: MappingProxyType({}))
     """Folders that may be read, by name. A path that names no root is in the first."""

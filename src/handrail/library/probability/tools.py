@@ -188,7 +188,7 @@ def bayes(
 
 
 def probability_ensemble(random: Random | None = None) -> Ensemble:
-    """The group of tools; `random` is where chance comes from when a call gives no seed."""
+    """Make the group of tools; `random` is the source of randomness for calls without a seed."""
     chance = _RandomTools(random or SystemRandom())
     known = families.family_signatures()
     return Ensemble(

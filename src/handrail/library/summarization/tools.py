@@ -116,7 +116,7 @@ class _Summarizer:
 def summarization_ensemble(
     model: Model | Callable[[], Model], settings: SummarizationSettings = SummarizationSettings()
 ) -> Ensemble:
-    """The group of tools. A function that gives the model is called for each call, when a model is first needed."""
+    """Make the group of tools. If `model` is a function, each call calls it when it first needs a model."""
     giver: Any = (lambda: model) if hasattr(model, "stream") else model
     summarizer = _Summarizer(giver, settings)
     handlers = (summarizer.summarize_text, summarizer.summarize_pieces, summarizer.answer_from_text)

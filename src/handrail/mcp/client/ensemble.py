@@ -293,7 +293,7 @@ class McpEnsemble(Ensemble):
         self._catalogue = found
         self._tools = own | {tool.name: tool for tool in found.tools.values()}
         for name, why in found.held.items():
-            logger.info("MCP server %r: tool %r is held back: %s", self.name, name, why)
+            logger.info("MCP server %r: tool %r is withheld: %s", self.name, name, why)
         if self.on_change is not None:
             self.on_change()
 
@@ -305,7 +305,7 @@ ENSEMBLE_OPTIONS = (keyword_names(McpEnsemble) | _TERMS | _LINK) - {"endpoint", 
 
 
 def mcp_ensemble(name: str, where: str | Endpoint, *args: str, **options: Any) -> McpEnsemble:
-    """The ensemble of a server by its address, or by the program that it is.
+    """Make the ensemble of a server, given its address or its command.
 
     mcp_ensemble("time", "mcp-server-time", "--local-timezone", "UTC")
     mcp_ensemble("docs", "https://docs.example/mcp", headers={"Authorization": "Bearer …"})

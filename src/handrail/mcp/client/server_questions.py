@@ -37,14 +37,14 @@ _ATTEMPTS = 3
 
 
 class ElicitationReply(Struct, frozen=True):
-    """What became of a question: answered, refused, or left open."""
+    """The outcome of a question: answered, refused, or left open."""
 
     action: Action
     values: dict[str, Any] = field(default_factory=dict)
 
 
 class SamplingReply(Struct, frozen=True, kw_only=True):
-    """What a model said to a server."""
+    """The reply of a model to a server."""
 
     text: str
     model: str
@@ -126,7 +126,7 @@ class ServerQuestionHandler(Protocol):
 
 
 class ApproverQuestionHandler:
-    """Puts every question to the approver, and what may be sampled to the model. Both are on record."""
+    """Passes every question to the approver, and permitted sampling requests to the model. Both are recorded."""
 
     def __init__(
         self,

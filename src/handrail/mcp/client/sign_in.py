@@ -88,7 +88,7 @@ class TokenFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignIn:
-    """The sign-ins to all servers of a host."""
+    """The sign-in for all servers of a host."""
 
     store: Path
     """The folder of what is kept, one file per server."""

@@ -109,7 +109,7 @@ def _remote(tool: mcp_types.Tool) -> RemoteTool:
 
 @dataclass(frozen=True, slots=True)
 class McpToolTerms:
-    """What its user says about a server's tools."""
+    """The user's settings for the tools of a server."""
 
     prefix: str = ""
     only: tuple[str, ...] | None = None

@@ -55,7 +55,7 @@ class SampleQuestion(Struct, frozen=True, kw_only=True):
 
 
 class RootsQuestion(Struct, frozen=True):
-    """Which places the client works in."""
+    """A request for the folders in which the client works."""
 
 
 class PassedQuestion(Struct, frozen=True, kw_only=True):

@@ -293,7 +293,7 @@ async def _replies(process: EngineProcess, body: dict[str, Any]) -> AsyncGenerat
                 case EngineEnded():
                     return
                 case EngineFailed(kind="busy", why=why):
-                    raise ModelUnavailable(f"the local model is busy: {why}; ask again later")
+                    raise ModelUnavailable(f"the local model is busy: {why}; try again later")
                 case EngineFailed(why=why):
                     raise RequestRefused(f"the local model refused the request: {why}")
                 case ModelError() as error:

@@ -52,7 +52,7 @@ class CallIds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What one model behind one service takes and gives. The defaults are those of a plain compatible server."""
+    """The abilities of one model of one service. The defaults are those of a plain compatible server."""
 
     tools: Literal["native", "prompted", "none"] = "native"
     """`native`: fields of the wire. `prompted`: only as text. `none`: neither."""
@@ -140,7 +140,7 @@ def known_services() -> tuple[str, ...]:
 
 @cache
 def profile_for(provider: str, model: str) -> Profile:
-    """The facts about a model behind a service; of an unknown one, those of a plain compatible server.
+    """Return the profile of a model of a service; for an unknown model, that of a plain compatible server.
 
     What a family's file says outdoes the service, and what the service says about this model outdoes both; between
     two rules of one kind the one that fixes more of the name wins.

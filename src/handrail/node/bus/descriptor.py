@@ -27,7 +27,7 @@ def is_trusted_enough(has: Trust, needs: Trust) -> bool:
 
 
 class CapabilityDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One capability as everybody but its handler sees it."""
+    """The public description of one capability."""
 
     name: str
     version: Version = (1, 0)

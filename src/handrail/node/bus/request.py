@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Caller(Struct, frozen=True, kw_only=True):
-    """The caller of a capability. A door says who signed; from that and the token, admission finds its rights."""
+    """The caller. A door says who signed; admission derives the rights from that and from the token."""
 
     principal: Principal
     trust: Trust = "unknown"

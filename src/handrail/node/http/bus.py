@@ -52,7 +52,7 @@ _GRACE = 2.0
 
 
 class HttpPace(msgspec.Struct, frozen=True, kw_only=True):
-    """The times to wait for a node, in seconds."""
+    """How long to wait for a node, in seconds."""
 
     connect: float = 5.0
     silence: float | None = 300.0

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class NatsPace(Struct, frozen=True, kw_only=True):
-    """The times after which things are noticed. Both ends may have their own: a worker sends its lease with a call."""
+    """The intervals of heartbeats and leases. The two ends may differ: a worker sends its lease with a call."""
 
     heartbeat: float = 1.0
     """Seconds between two signs of life of a call under way."""

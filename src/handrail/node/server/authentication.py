@@ -42,7 +42,7 @@ def caller_of(
     if server.token_required:
         raise BusError(
             "unauthorized",
-            f"this node wants to know who asks; send a token as {TOKEN} or as Authorization: Bearer",
+            f"this node requires a token; send it as {TOKEN} or as Authorization: Bearer",
             outcome="forbidden",
         )
     return HERE, None
@@ -68,7 +68,7 @@ def token_of(headers: Headers, envelope: CallEnvelope | None = None) -> Secret |
         return None
     token = found.pop()
     if not token.startswith(_BEGIN) or len(token) > _LONGEST:
-        raise BusError("token_invalid", f"that is not a token; one begins with {_BEGIN}", outcome="forbidden")
+        raise BusError("token_invalid", f"this is not a token; a token begins with {_BEGIN}", outcome="forbidden")
     return Secret(token)
 
 

@@ -73,7 +73,7 @@ POST = CapabilityDescriptor(
 
 
 class MarketService:
-    """`market.list` and `market.post` over a log. The author is whoever calls, whatever the post says."""
+    """`market.list` and `market.post` over a log. The author is always the caller, whatever the post says."""
 
     def __init__(self, log: EventLog, *, node_id: str = "self") -> None:
         self._log = log

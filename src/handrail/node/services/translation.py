@@ -106,7 +106,7 @@ def _descriptor(backends: tuple[str, ...]) -> CapabilityDescriptor:
 
 
 class TransService:
-    """`trans.text` over the backends that there are, by name; the first that can do a pair of languages does it."""
+    """`trans.text` over the available backends, by name; the first that supports a pair of languages translates."""
 
     def __init__(self, **backends: TranslationBackend | None) -> None:
         self._backends = {name: backend for name, backend in backends.items() if backend is not None}

@@ -53,7 +53,7 @@ def sign_call(
     to: str = "",
     clock: Clock = SystemClock(),
 ) -> dict[str, str]:
-    """The fields of the envelope of a call, `signature` among them. Each attempt needs its own. `to` is the id of the
+    """The fields of the envelope of a call, `signature` among them. Each attempt is signed again. `to` is the id of the
     node that is called."""
     fields = {
         "capability": capability,
@@ -142,7 +142,7 @@ STRANGERS = 10_000
 
 
 class Authenticator:
-    """What a door asks who is there. It says who signed; what they may is said by admission."""
+    """Identifies callers for a door (an entry point). It says who signed; admission decides what they may do."""
 
     def __init__(
         self,

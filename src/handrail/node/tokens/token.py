@@ -112,9 +112,10 @@ def issue(
     clock: Clock = SystemClock(),
     random: Callable[[int], bytes] = os.urandom,
 ) -> tuple[CapabilityToken, Secret]:
-    """A new token, recorded, and its text. With a `parent` it has that one's rights or fewer, and ends no later.
+    """Issue a token, record it, and return it with its text.
 
-    It has the id that it `renews`, if there is one: who has either is one holder, and to revoke one is to revoke both.
+    With a `parent`, it has the same rights or fewer, and expires no later. It has the id of the token that it
+    `renews`, if there is one: holders of either count as one, and revoking one revokes both.
 
     Raises:
         BusError: It would be too long, last too long, or be more than its parent.
@@ -293,4 +294,4 @@ def _malformed(why: str) -> BusError:
 
 
 def _invalid(why: str) -> BusError:
-    return BusError("token_invalid", f"the token is not good: {why}; ask for a new one", outcome="forbidden")
+    return BusError("token_invalid", f"the token is not valid: {why}; ask for a new one", outcome="forbidden")

@@ -35,7 +35,7 @@ nobody is asked for each call; and it is called for one call after the other."""
 
 
 class Queries(ClosedOnExit):
-    """Models by name, and how they are asked. Belongs to one event loop."""
+    """Models by name, with the settings for asking them. Belongs to one event loop."""
 
     def __init__(
         self,

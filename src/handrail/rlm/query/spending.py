@@ -24,7 +24,7 @@ def _unheard() -> None:
 
 
 class Spending:
-    """Counts every reply of every model, and says when there is nothing left. A parent counts for its children too."""
+    """Counts every reply of every model, and says when the budget is used up. A parent also counts its children."""
 
     def __init__(
         self,

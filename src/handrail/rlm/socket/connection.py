@@ -109,7 +109,7 @@ class HandlerConnection:
         """The request, if that was its end."""
         self._begun += len(data)
         if not self._place.hold(self._begun):
-            raise HandlerBusy("too much is being asked here at once; ask again later")
+            raise HandlerBusy("too much is being asked here at once; try again later")
         body = next(self._frames.feed(data), None)
         if body is not None:
             self._begun -= HEADER + len(body)

@@ -155,7 +155,7 @@ class LMHandler:
         if len(self._serving) < self._limits.connections or self._make_room():
             self._begin(self._serving, peer, self._serve(peer))
         elif len(self._dismissed) < self._limits.connections:
-            why = _busy("too many connections are open here; ask again later")
+            why = _busy("too many connections are open here; try again later")
             self._begin(self._dismissed, peer, peer.refuse(why))
         else:
             peer.abort()

@@ -34,7 +34,7 @@ _ERRORS: Mapping[str, type[ModelError]] = {
 
 
 class SocketModel:
-    """A `Model`. Its words come all at once, since the protocol has no pieces."""
+    """A `Model`. Its text comes in one piece, because the protocol has no streaming."""
 
     def __init__(
         self,

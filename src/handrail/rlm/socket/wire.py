@@ -70,7 +70,7 @@ def send_lm_request(
     secret: str | None = None,
     limit: int = FRAME_LIMIT,
 ) -> LMResponse:
-    """The blocking form, as upstream has it: whatever goes wrong is the error of the response."""
+    """The blocking form, as in the original rlms: any failure is the error of the response."""
     if depth is not None:
         request = msgspec.structs.replace(request, depth=depth)
     portal = Portal()

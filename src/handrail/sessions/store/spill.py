@@ -50,7 +50,7 @@ class KeptOutputs(Spill, Protocol):
 
 
 class DirectorySpill:
-    """A `Spill`. Keeps the newest outputs up to so many bytes in all; the oldest go first."""
+    """A `Spill`. Keeps the newest outputs up to a total number of bytes; the oldest are dropped first."""
 
     def __init__(self, folder: Path, most_bytes: int = 1_000_000_000, new_id: NewId = new_id) -> None:
         self._folder = folder

@@ -57,7 +57,7 @@ LARGEST = 10**300
 
 
 class CatalogueTool(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A tool as programs see it that are compiled against it. What a source does not say is None, and left out."""
+    """A tool as compiled programs see it. A value that the source does not name is None, and is left out."""
 
     name: str
     scoped_name: str | None = None
