@@ -220,7 +220,7 @@ class PostgresLeases:
         was_away, is_told = True, False
         while not self._closed.wait(self._heartbeat / 2):
             try:
-                if was_away:
+                if was_away and self._watchers:
                     self._execute("SELECT 1", (), retry=False)  # there may be nothing to renew
                 self._renew()
                 # After a pause of the server its leases have all expired, and their owners renew them first.
