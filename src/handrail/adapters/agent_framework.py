@@ -113,7 +113,8 @@ def _returned(call: FrameworkCall, result: ToolResult, tool: Tool, context: Func
     asked = Content.from_function_call(
         call_id=context.metadata["call_id"], name=tool.name, arguments=call.arguments, id=call.id
     )  # agent-framework runs what stands here
-    more = {"message": result.text, "run": call.question.run, "request": call.question.request, "why": call.question.why}
+    question = call.question
+    more = {"message": result.text, "run": question.run, "request": question.request, "why": question.why}
     return Content.from_function_approval_request(id=call.id, function_call=asked, additional_properties=more)
 
 
