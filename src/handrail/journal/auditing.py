@@ -7,7 +7,7 @@ checkpoint covers yet is chained, but not signed; a cut there cannot be seen. So
 who has the key can sign another history: only notes kept elsewhere (`known`) show that.
 
 What leaves the journal leaves it proven: a fresh signature over a changed entry would make the change good. That does
-not take an audit (`proven.py`).
+not take an audit (`entry_proofs.py`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The journal as the views look at it: the runs that somebody looks at, and what is new since the last look.
 
 It signs the journal for whoever looks at a run, and what it signs continues what the journal's last checkpoint signs
-(`proven.py`): an entry that was changed on disk does not fit. Everything here blocks: call it in a thread.
+(`entry_proofs.py`): an entry that was changed on disk does not fit. Everything here blocks: call it in a thread.
 """
 
 from __future__ import annotations
