@@ -373,9 +373,9 @@ class _FlowCheck:
             return False
         scale = 100 if not names.isdisjoint(_CENTS) else 1
         if (
-            isinstance(value, str | int)
+            isinstance(value, str | int | float)
             and names.isdisjoint(_RELATED)
-            and is_only_compared(self._words.said_by_person, str(value))
+            and is_only_compared(self._words.said_by_person, _as_said(value))
         ):
             return False
         if not names.isdisjoint(_HOW_MUCH) and self._belongs_to_another(leaf):
@@ -490,6 +490,8 @@ class _FlowCheck:
     def _field_origin(self, leaf: _Leaf) -> Origin | None:
         """The trusted field of a record that the person's words select, if the value is one."""
         best: tuple[int, Origin] | None = None
+        if leaf.names.isdisjoint(_RELATED) and is_only_compared(self._words.said_by_person, _as_said(leaf.value)):
+            return None
         for record, field in self._found(leaf.value):
             if record.of.is_echo(field):
                 continue
@@ -917,6 +919,11 @@ def _sender_of(record: Record) -> tuple[set[str], set[str]]:
             ):
                 words |= stems_of(field.value)
     return addresses, words
+
+
+def _as_said(value: object) -> str:
+    """A value as people write it: `11` for `11.0`."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _is_outside(origins: tuple[Origin, ...]) -> bool:
