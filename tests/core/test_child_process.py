@@ -78,3 +78,12 @@ async def test_a_program_that_nobody_waits_for_is_ended(started: StartedProgram)
         await asking
 
     assert_gone(started.pid)
+
+
+async def test_a_program_that_is_asked_gets_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    shown = (sys.executable, "-c", "import os; print(sorted(os.environ))")
+
+    _, output = await ask_program(shown, b"", 60.0)
+
+    assert b"PATH" in output and b"OPENAI_API_KEY" not in output

@@ -38,6 +38,13 @@ class ProgramProtocol(asyncio.SubprocessProtocol):
 P = TypeVar("P", bound=ProgramProtocol)
 
 
+PLAIN_VARIABLES = (
+    *("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"),
+    *("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT"),
+)
+"""The variables that a program of ours is started with: it finds its libraries, a place for files and the time zone."""
+
+
 def kept_variables(names: Iterable[str], environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The environment variables of these names and no others, because the rest may hold API keys."""
     # A value that begins so is a function of a shell, which some shells run.
@@ -140,14 +147,16 @@ async def end_program(
 
 async def ask_program(argv: Sequence[str], data: bytes, seconds: float, **options: Any) -> tuple[int, bytes]:
     """Give a program its input; its exit code and its output. However this ends, so have the program and its group.
+    It gets no variables that may hold keys: what it reads may be a stranger's.
 
     Raises:
         OSError: It could not be started.
         TimeoutError: It took longer than so many seconds.
     """
     pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+    env = kept_variables(PLAIN_VARIABLES)
     process = await asyncio.create_subprocess_exec(
-        *argv, stdin=pipe, stdout=pipe, stderr=nothing, start_new_session=True, **options
+        *argv, stdin=pipe, stdout=pipe, stderr=nothing, start_new_session=True, env=env, **options
     )
     try:
         async with time_limit(seconds):

@@ -20,7 +20,7 @@ from typing import IO, Any
 
 from msgspec import Struct
 
-from handrail.core.child_process import kept_variables
+from handrail.core.child_process import PLAIN_VARIABLES, kept_variables
 from handrail.core.errors import ModelError, ModelUnavailable, RequestRefused, UsageError
 from handrail.core.framing import FrameError, FrameSplitter, length_prefixed
 from handrail.models.local.weights import EngineFiles
@@ -44,7 +44,6 @@ _ROOM = 2 * 2**30
 """Bytes that a model may take beside its weights."""
 _PATIENCE = 5.0
 """Seconds for a process to end after its input has; then it is killed."""
-_KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")
 
 Deliver = Callable[[EngineLoading | EngineReady | Reply | ModelError], None]
 
@@ -207,7 +206,7 @@ def _start(files: EngineFiles, bounds: EngineBounds, folder: str) -> EngineStart
 
 def _environment() -> dict[str, str]:
     """Enough to start Python and find our code; no keys."""
-    return kept_variables(_KEPT_VARIABLES) | {"PYTHONPATH": os.pathsep.join(place for place in sys.path if place)}
+    return kept_variables(PLAIN_VARIABLES) | {"PYTHONPATH": os.pathsep.join(place for place in sys.path if place)}
 
 
 Heard = EngineLoading | EngineReady | dict[str, Any]

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from handrail.core.child_process import kill_group
+from handrail.core.child_process import PLAIN_VARIABLES, kept_variables, kill_group
 from handrail.core.errors import BusError
 from handrail.node.services.stt.recording import PcmRecording
 
@@ -37,8 +37,9 @@ class SphinxRecogniser:
         """
         pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
         command = (sys.executable, "-I", str(_WORKER), str(sound.rate))
+        env = kept_variables(PLAIN_VARIABLES)
         process = await asyncio.create_subprocess_exec(
-            *command, stdin=pipe, stdout=pipe, stderr=nothing, limit=_LONGEST_LINE, start_new_session=True
+            *command, stdin=pipe, stdout=pipe, stderr=nothing, limit=_LONGEST_LINE, start_new_session=True, env=env
         )
         try:
             assert process.stdin is not None and process.stdout is not None
