@@ -49,7 +49,7 @@ _CUT_OFF = "SELECT run FROM lease WHERE expires < clock_timestamp() ORDER BY exp
 class StateLease:
     """The right to work on a run, until released, or lost to another replica."""
 
-    __slots__ = ("_leases", "fence", "renewed", "run")
+    __slots__ = ("_leases", "fence", "is_leaving", "renewed", "run")
 
     def __init__(self, leases: PostgresLeases, run: str, fence: int, renewed: float) -> None:
         self.run: str = run
@@ -58,6 +58,8 @@ class StateLease:
         again, so only together with its owner it says who writes."""
         self.renewed: float = renewed
         """When the server was last asked to renew it, and did; by `_now`."""
+        self.is_leaving: bool = False
+        """Whether it is being let go of: that the server does not have it is no news then."""
         self._leases = leases
 
     @property
@@ -209,6 +211,7 @@ class PostgresLeases:
         column = column_for_id(lease.run)
         try:
             self._before_release(lease.run)
+            lease.is_leaving = True
             with suppress(JournalError):  # it expires
                 self._execute(_RELEASE, (written_text(column), self.owner, lease.fence))
         finally:
@@ -245,7 +248,7 @@ class PostgresLeases:
                 lease.renewed = max(asked, lease.renewed)
             else:
                 with self._lock:
-                    is_held = self._held.get(column) is lease
+                    is_held = self._held.get(column) is lease and not lease.is_leaving
                     if is_held and column not in self._lost:
                         self._lost[column] = None
                         logger.warning("run %r was taken up by another replica", lease.run)
