@@ -32,6 +32,7 @@ _LOCK_MS = 10_000
 _IDLE_MS = 5_000
 """How long a transaction waits for its client. One that was stopped, with SIGSTOP or by a cut cable, must not keep
 locks that other replicas wait for."""
+_SET = "SELECT set_config(name, value, false) FROM unnest(%s::text[], %s::text[]) AS setting (name, value)"
 _DURABLE = """
 SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'
 """
@@ -83,7 +84,6 @@ def connect(url: StateUrl, **settings: str) -> psycopg.Connection:
             autocommit=True,
             connect_timeout=_CONNECT_SECONDS,
             application_name="handrail",
-            options=" ".join(f"-c {name}={value}" for name, value in session.items()),
             # After a failover the address may lead to a server that can only be read.
             target_session_attrs="read-write",
             keepalives_idle=10,
@@ -106,7 +106,8 @@ def connect(url: StateUrl, **settings: str) -> psycopg.Connection:
             f"the database at {url} has the encoding {encoding}, which cannot hold every text; make it anew with:"
             " CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0"
         )
-    try:
+    try:  # not when connecting: PgBouncer refuses settings that come with that
+        connection.execute(_SET, (list(session), list(session.values())))
         connection.execute(_DURABLE)
     except module.Error as error:
         connection.close()
