@@ -18,6 +18,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from handrail.core.child_process import signal_group
 from reliability.moments import be_mortal
 
 PRELOADED = ("reliability.preloaded",)
@@ -67,6 +68,12 @@ class MortalProcess:
                 os.kill(pid, signal.SIGKILL)
         self._process.join(_PATIENCE)
 
+    def end(self) -> None:
+        """Kill it and what it started that is still there, as Claude Code may be."""
+        self.kill()
+        if self._process.pid is not None:
+            signal_group(self._process.pid, signal.SIGKILL)
+
     def terminate(self) -> None:
         self._process.terminate()
 
@@ -81,6 +88,7 @@ class MortalProcess:
 
 
 def _run(start: Start, wire: socket.socket | None, target: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    os.setsid()
     os.environ.update(start.environ)
     os.chdir(start.folder)
     errors = os.open(start.folder / f"{start.role}.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

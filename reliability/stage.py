@@ -186,7 +186,7 @@ class Stage:
         self.end_life()
         for processes in self._running.values():
             for process in processes:
-                process.kill()
+                process.end()
         for wire in self._wires.values():
             wire.close()
 

@@ -108,8 +108,8 @@ def _doubt(call: HookedCall, last: KnownCall, journal: HookRecord) -> str:
     if last.is_open:
         return (
             f"an equal call was begun before (run {began.run}, call {began.call_id}) and its end was never reported:"
-            " the agent was ended meanwhile, or somebody answered its own prompt with no. Nobody knows whether it took"
-            f" effect: find out, and report it with handrail confirm settle {began.run} {began.call_id}"
+            " the agent was ended meanwhile, or somebody answered its own prompt with no. It is not known whether it"
+            f" took effect: find out, and report it with handrail confirm settle {began.run} {began.call_id}"
             " --ran 'the result' or --not-run"
         )
     settled = last.settled
