@@ -45,6 +45,7 @@ _MEMORY_OF_A_WORKER = 2 << 30
 """Bytes that a worker has at its end at most."""
 
 
+@pytest.hookimpl(optionalhook=True)  # the other Pythons run a few tests without workers
 def pytest_xdist_auto_num_workers() -> int:
     """Two for each processor, where there is memory for them: for half of their time tests wait, for processes, for
     pages, for a disk or for each other."""

@@ -137,7 +137,7 @@ def test_a_catalogue_from_elsewhere_needs_no_configuration(folder: Path) -> None
         (("--from", "bad.json", "--out", "made"), "bad.json: is not JSON"),
         (("--from", "http://127.0.0.1:9/capabilities", "--out", "made"), "cannot be read"),
         (("--from", "http://me:secret@[", "--out", "made"), "the address cannot be read"),
-        (("--from", "bad.json", "--tools", "box.py", "--out", "made"), "leave --tools out"),
+        (("--from", "bad.json", "--tools", "box.py", "--out", "made"), "leave out --tools"),
         (("--tools", "none.py", "--out", "made"), "there is no such file"),
         (("--out", "box.py/made"), "cannot be"),
     ],
