@@ -150,10 +150,13 @@ async def test_what_has_no_caller_there_does_not_pass(place: AppFolder, remote: 
     assert "shared balance" not in json.dumps(answer)
 
 
+@pytest.mark.parametrize("status", [401, 403])
 async def test_an_expired_credential_of_one_does_not_disturb_the_other_and_is_shown_nowhere(
-    place: AppFolder, remote: CredentialServer, caplog: pytest.LogCaptureFixture
+    place: AppFolder, remote: CredentialServer, caplog: pytest.LogCaptureFixture, status: int
 ) -> None:
+    """With 403 the words of the server, which quote the credential, are passed on."""
     caplog.set_level("DEBUG")
+    remote.refusal = status
     async with proxy(place, remote) as url:
         before = [await call(url, who, "look", "1") for who in ("ada", "eve")]
         remote.refused.add(ADA)
@@ -163,8 +166,22 @@ async def test_an_expired_credential_of_one_does_not_disturb_the_other_and_is_sh
 
     record = (place.folder / ".handrail" / "journal.db").read_bytes()
     assert (before, other, after) == (["1 for ada", "1 for eve"], "2 for eve", "3 for ada")
-    assert "401" in failed
+    assert f"HTTP {status}" in failed
     assert [token for token in (ADA, EVE, SHARED) if token in failed + caplog.text or token.encode() in record] == []
+
+
+async def test_a_connection_of_one_that_breaks_does_not_disturb_the_call_of_another(remote: CredentialServer) -> None:
+    async with program(remote) as (executor, _):
+        waiting = asyncio.create_task(invoke(executor, "eve", "meet", people=1))
+        await remote.met.wait()
+        remote.cut.add(ADA)
+        lost = await invoke(executor, "ada", "pay")
+        remote.cut.clear()
+        after = await invoke(executor, "ada")
+        remote.together.set()
+        met = await waiting
+
+    assert (lost.outcome, after.outcome, met.outcome) == ("in_doubt", "ok", "ok")
 
 
 async def test_a_credential_that_never_worked_fails_only_the_calls_of_its_user(remote: CredentialServer) -> None:

@@ -197,9 +197,10 @@ async def test_a_tool_that_is_not_served_cannot_be_called_and_a_change_of_files_
     assert effects(place) == ["forbidden"]
 
 
-async def test_over_http_a_token_is_wanted_and_the_address_is_told(place: AppFolder) -> None:
+@pytest.mark.parametrize("wanted", ['token = "env:NODE_TOKEN"', 'tokens = { ada = "env:NODE_TOKEN" }'])
+async def test_over_http_a_token_is_wanted_and_the_address_is_told(place: AppFolder, wanted: str) -> None:
     path = place.folder / "handrail.toml"
-    path.write_text(path.read_text().replace("[serve]", '[serve]\ntoken = "env:NODE_TOKEN"'))
+    path.write_text(path.read_text().replace("[serve]", f"[serve]\n{wanted}"))
     home = {"XDG_STATE_HOME": str(place.folder / "home"), "NODE_TOKEN": "opensesame"}
     process = await asyncio.create_subprocess_exec(
         *command("mcp", "serve", "--http", "127.0.0.1:0"),

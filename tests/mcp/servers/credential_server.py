@@ -13,6 +13,8 @@ from mcp_types import ToolAnnotations
 
 from handrail.http.uvicorn_server import UvicornServer, stop_uvicorn, uvicorn_config
 
+TEXT = b"content-type", b"text/plain"
+
 
 class CredentialServer:
     """`look` only reads; `pay` changes something; `meet` waits for the test, and says when so many are there."""
@@ -26,6 +28,9 @@ class CredentialServer:
         self.requests: list[str] = []
         """The credential of every request."""
         self.refused: set[str] = set()
+        self.refusal = 401
+        self.cut: set[str] = set()
+        """Credentials whose calls break off in the middle of their answer."""
         self.changed: set[str] = set()
         """Credentials for which `look` is described in other words."""
         self.met = asyncio.Event()
@@ -71,8 +76,13 @@ class CredentialServer:
         if headers.get("mcp-method", "server/discover") == "server/discover":
             self.connections.append(said)
         if said in self.refused:
-            await send({"type": "http.response.start", "status": 401, "headers": [(b"content-type", b"text/plain")]})
-            return await send({"type": "http.response.body", "body": f"{said} has expired".encode()})
+            await send({"type": "http.response.start", "status": self.refusal, "headers": [TEXT]})
+            await send({"type": "http.response.body", "body": f"{said} has expired".encode()})
+            return
+        if said in self.cut and headers.get("mcp-method") == "tools/call":
+            await send({"type": "http.response.start", "status": 200, "headers": [TEXT, (b"content-length", b"100")]})
+            await send({"type": "http.response.body", "body": b"{", "more_body": True})
+            return
         app = self._changed_app if said in self.changed else self._usual_app
         await app(scope, receive, send)
 
