@@ -142,6 +142,15 @@ async def test_the_same_payment_of_two_callers_is_two_payments(place: AppFolder,
     assert sorted(remote.calls) == [("pay", ADA, "10 to Carl"), ("pay", EVE, "10 to Carl")]
 
 
+async def test_no_user_is_answered_with_what_another_was_told_in_the_same_run(remote: CredentialServer) -> None:
+    async with program(remote) as (executor, _):
+        for who in ("ada", "eve"):
+            call = ToolCall("", "look", {"text": "x"})
+            await executor.invoke(call, Context(run="shared", principal=Principal(who)))
+
+    assert remote.calls == [("look", ADA, "x"), ("look", EVE, "x")]
+
+
 async def test_what_has_no_caller_there_does_not_pass(place: AppFolder, remote: CredentialServer) -> None:
     async with proxy(place, remote) as url, ModernHttpClient(url, token="adas-key") as client:
         answer = await client.ask("resources/read", {"uri": "secret://balance"})
