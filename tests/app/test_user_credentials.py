@@ -101,10 +101,11 @@ async def invoke(executor: Executor, who: str, tool: str = "look", **arguments: 
     return await executor.invoke(ToolCall("", tool, {"text": "x", **arguments}), Context(principal=Principal(who)))
 
 
+@pytest.mark.parametrize("era", ["modern", "legacy"])
 async def test_each_call_through_the_proxy_arrives_with_the_credential_of_its_caller(
-    place: AppFolder, remote: CredentialServer
+    place: AppFolder, remote: CredentialServer, era: str
 ) -> None:
-    async with proxy(place, remote) as url:
+    async with proxy(place, remote, f'era = "{era}"') as url:
         answers = [await call(url, who, "look", "a line") for who in ("ada", "eve", "ada")]
 
     assert answers == ["a line for ada", "a line for eve", "a line for ada"]
