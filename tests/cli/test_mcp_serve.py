@@ -19,7 +19,7 @@ from handrail.journal.reader import JournalReader
 from tests import prestarted
 from tests.app.app_folder import AppFolder
 from tests.approved import approve
-from tests.cli.journal_fixtures import command, environment
+from tests.cli.journal_fixtures import command, environment, run
 from tests.mcp.servers.described_server import tool
 
 READ: dict[str, Any] = {"annotations": {"readOnlyHint": True}}
@@ -197,9 +197,10 @@ async def test_a_tool_that_is_not_served_cannot_be_called_and_a_change_of_files_
     assert effects(place) == ["forbidden"]
 
 
-async def test_over_http_a_token_is_wanted_and_the_address_is_told(place: AppFolder) -> None:
+@pytest.mark.parametrize("wanted", ['token = "env:NODE_TOKEN"', 'tokens = { ada = "env:NODE_TOKEN" }'])
+async def test_over_http_a_token_is_wanted_and_the_address_is_told(place: AppFolder, wanted: str) -> None:
     path = place.folder / "handrail.toml"
-    path.write_text(path.read_text().replace("[serve]", '[serve]\ntoken = "env:NODE_TOKEN"'))
+    path.write_text(path.read_text().replace("[serve]", f"[serve]\n{wanted}"))
     home = {"XDG_STATE_HOME": str(place.folder / "home"), "NODE_TOKEN": "opensesame"}
     process = await asyncio.create_subprocess_exec(
         *command("mcp", "serve", "--http", "127.0.0.1:0"),
@@ -221,6 +222,16 @@ async def test_over_http_a_token_is_wanted_and_the_address_is_told(place: AppFol
 
     assert statuses == [401, 401, 200]
     assert process.returncode == 0
+
+
+def test_one_token_for_all_does_not_silently_replace_the_token_of_each_caller(tmp_path: Path) -> None:
+    config = tmp_path / "handrail.toml"
+    config.write_text('[serve.tokens]\nada = "env:ADA_KEY"\n')
+
+    refused = run("mcp", "serve", "--http", "127.0.0.1:0", "--token", "env:NODE_TOKEN", "--config", str(config))
+
+    assert "the file has a token for each caller (serve.tokens)" in refused.stderr
+    assert refused.exit_code == 1
 
 
 async def _status(url: str, token: str | None) -> int:

@@ -93,6 +93,11 @@ def test_an_approval_is_for_one_server_of_one_file(approvals: Approvals, config:
     [
         HttpEndpoint(url="https://evil.example/mcp", headers={"Authorization": "env:DOCS"}),
         HttpEndpoint(url="https://example.org/mcp", headers={"Authorization": "env:AWS_SECRET_ACCESS_KEY"}),
+        HttpEndpoint(
+            url="https://example.org/mcp",
+            headers={"Authorization": "env:DOCS"},
+            users={"ada": {"Authorization": "env:AWS_SECRET_ACCESS_KEY"}},
+        ),
     ],
 )
 def test_another_address_or_another_secret_in_a_header_needs_approval(

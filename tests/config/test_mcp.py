@@ -25,6 +25,31 @@ def written(folder: Path, text: str) -> Path:
     return path
 
 
+USERS = '[mcp.a]\nurl = "https://x"\nusers.ada.headers.Authorization = "env:ADA"\n'
+"""A server with one user, in three lines."""
+
+
+def test_the_headers_of_each_user_are_filled_in_and_take_the_place_of_the_servers(tmp_path: Path) -> None:
+    eve = "[mcp.a.users.'eve@x.org']\nheaders.A = 'Bearer ${EVE}'\n"
+    config = load_config(written(tmp_path, f"{USERS}headers.Authorization = 'env:ALL'\n{eve}"))
+
+    found = config.mcp["a"].resolved({"ADA": "1", "EVE": "2", "ALL": "3"})
+    assert isinstance(found, HttpEndpoint)
+    assert found.users == {"ada": {"Authorization": "1"}, "eve@x.org": {"A": "Bearer 2"}}
+    assert found.other_users == "refuse"
+    assert found.of_user("eve@x.org") == HttpEndpoint(url="https://x", headers={"A": "Bearer 2"})
+    with pytest.raises(ConfigError, match=r"users\.ada\.headers\.Authorization: the environment variable 'ADA'"):
+        config.mcp["a"].resolved({"EVE": "2", "ALL": "3"})
+
+
+def test_each_caller_may_have_a_token(tmp_path: Path) -> None:
+    serve = load_config(written(tmp_path, '[serve.tokens]\nada = "env:A"\neve = "env:E"\n')).serve
+
+    assert serve.secret({"A": "first", "E": "second"}) == {"ada": "first", "eve": "second"}
+    with pytest.raises(ConfigError, match=r"serve\.tokens\.eve: the environment variable 'E' is not set"):
+        serve.secret({"A": "first"})
+
+
 @pytest.mark.requirement("converser.toml")
 def test_everything_that_a_file_can_say_of_servers(tmp_path: Path) -> None:
     config = load_config(
@@ -239,6 +264,17 @@ def test_a_folder_that_begins_with_a_variable_is_what_the_variable_says(tmp_path
         ('[mcp.a]\ncommand = "x"\nenv = {}\nenvironment = {}', ":4: mcp.a.environment: is another spelling"),
         ('[mcp.a]\nurl = "ftp://x"', ":2: mcp.a.url: must be an address"),
         ('[mcp.a]\nurl = "http://["', ":2: mcp.a.url: must be an address"),
+        ('[mcp.a]\ncommand = "x"\nusers = {}', ":3: mcp.a.users: is not for a server with a command"),
+        ('[mcp.a]\nurl = "https://x"\nusers = {}', ":3: mcp.a.users: names no user"),
+        ('[mcp.a]\nurl = "https://x"\nother_users = "shared"', ":3: mcp.a.other_users: is only for a server with"),
+        ('[mcp.a]\nurl = "https://x"\nother_users = "all"', ":3: mcp.a.other_users: "),
+        (f"{USERS}[mcp.a.users.eve]", ":4: mcp.a.users.eve: a user has an id, and headers"),
+        (f"{USERS}[mcp.a.users.eve]\ntoken = 'env:T'", ":5: mcp.a.users.eve.token: there is no such key"),
+        (
+            f"{USERS}[mcp.a.users.eve]\nheaders = {{ Authorization = 'opensesame' }}",
+            ":5: mcp.a.users.eve.headers.Authorization: a secret is not written",
+        ),
+        ('[mcp.a]\nurl = "https://x"\noauth = true\nusers.ada.headers.A = "env:T"', ":4: mcp.a.users: is not for a"),
         ('[mcp.a]\ncommand = "x"\nera = "ancient"', ":3: mcp.a.era: must be one of"),
         ('[mcp.a]\ncommand = "x"\nprefix = "a b"', ":3: mcp.a.prefix: must be of"),
         ('[mcp.a]\ncommand = "x"\nnew_tools = "maybe"', ":3: mcp.a.new_tools: must be one of"),
@@ -255,6 +291,10 @@ def test_a_folder_that_begins_with_a_variable_is_what_the_variable_says(tmp_path
         ('[mcp.a]\nurl = "https://x"\noauth = { client_secret = "x" }', ":3: mcp.a.oauth.client_secret: a secret"),
         ('[mcp.a]\ncommand = "x"\nargs = ["sk-proj-abcdefghijklmnopqrstuvwxyz"]', ":3: mcp.a.args[0]: this looks like"),
         ('[serve]\ntoken = "opensesame"', ":2: serve.token: a secret is not written"),
+        ('[serve.tokens]\nada = "opensesame"', ":2: serve.tokens.ada: a secret is not written"),
+        ('[serve.tokens]\nlocal = "env:T"', ":2: serve.tokens.local: a caller has a name, and 'local' is"),
+        ("[serve]\ntokens = {}", ":2: serve.tokens: names no caller"),
+        ('[serve]\ntoken = "env:T"\ntokens = { ada = "env:A" }', ":3: serve.tokens: is the token of each caller"),
         ("[serve]\nconvers = true", ":2: serve.convers: there is no such key; did you mean 'converse'?"),
         ('[serve]\nconverse = { model = "gpt" }', ":2: serve.converse.model: there is no [models.gpt]"),
         ('[serve]\ncorpora = { a = "nowhere" }', ":2: serve.corpora.a: there is no folder"),

@@ -16,7 +16,7 @@ from handrail.app.converse import ConverseTool
 from handrail.app.mcp_resources import ConversationResources, CurrentCaller, ProofResources
 from handrail.app.models import open_model
 from handrail.app.person import Person
-from handrail.app.tool_groups import ServedClients
+from handrail.app.tool_groups import AppMcpServer, ServedClients
 from handrail.config.mcp import PromptSettings, ServeSettings
 from handrail.config.values import Config
 from handrail.core.context import LOCAL, Principal
@@ -37,6 +37,7 @@ from handrail.mcp.server.definition import (
     check_names,
 )
 from handrail.mcp.server.sources import FolderSource
+from handrail.mcp.values import HttpEndpoint
 from handrail.state.url import StateUrl
 from handrail.tools.finder import FIND_TOOLS, find_and_describe_tool
 from handrail.tools.registry import RegisteredTools, registered
@@ -113,7 +114,13 @@ def _noticed(notices: ChangeNotices, what: str) -> None:
 def _servers_behind(app: App) -> tuple[ServerBehind, ...]:
     from handrail.mcp.client.passed_server import PassedServer
 
-    return tuple(PassedServer(server.ensemble, server.settings.prefix) for server in app.servers.values())
+    # What is no call of a tool has no caller there: it would go out with the credential that all share.
+    behind = [server for server in app.servers.values() if not _has_users(server)]
+    return tuple(PassedServer(server.ensemble, server.settings.prefix) for server in behind)
+
+
+def _has_users(server: AppMcpServer) -> bool:
+    return isinstance(server.settings.endpoint, HttpEndpoint) and bool(server.settings.endpoint.users)
 
 
 def _additional_tools(

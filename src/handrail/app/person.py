@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import shlex
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -44,9 +44,15 @@ def endpoint_description(endpoint: Endpoint) -> str:
             named = (f"{name}={values[name]}" if name in values else name for name in sorted(env))
             variables = f", with the variables {redact_text(', '.join(named))}" if env else ""
             return f"{redact_text(shlex.join((command, *args)))}{folder}{variables}"
-        case HttpEndpoint(url=url, headers=headers):
-            sent = ", ".join(f"{name}: {value}" for name, value in sorted(headers.items()))
-            return redact_text(f"{url}, with the headers {sent}" if sent else url)
+        case HttpEndpoint(url=url, headers=headers, users=users, other_users=others):
+            parts = [url, *([f"with the headers {_written(headers)}"] if headers else [])]
+            parts += [f"for the user {user!r} with the headers {_written(own)}" for user, own in sorted(users.items())]
+            parts += ["for all other users as without a user"] if users and others == "shared" else []
+            return redact_text(", ".join(parts))
+
+
+def _written(headers: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}: {value}" for name, value in sorted(headers.items()))
 
 
 _RUNNERS = {

@@ -58,9 +58,12 @@ def approval_binding(endpoint: Endpoint) -> str:
         case StdioEndpoint():
             values = deciding_variables(endpoint)
             return digest([endpoint.approval, values]) if values else endpoint.approval
-        case HttpEndpoint(url=url, headers=headers):
+        case HttpEndpoint(url=url, headers=headers, users=users, other_users=others):
             # As they are written: which variable of the user's goes out in a header is what a person says yes to.
-            return digest({"url": url, "headers": dict(headers)})
+            binds: dict[str, Any] = {"url": url, "headers": dict(headers)}
+            if users:
+                binds |= {"users": {user: dict(own) for user, own in users.items()}, "other_users": others}
+            return digest(binds)
 
 
 class Approvals:

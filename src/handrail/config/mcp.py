@@ -26,6 +26,7 @@ from handrail.config.variables import (
     refuse_secret,
     secret_variable,
 )
+from handrail.core.context import LOCAL
 from handrail.core.redact import redact_text
 from handrail.mcp.values import Endpoint, Era, HttpEndpoint, McpBounds, OAuth, StdioEndpoint
 from handrail.tools.definition_formats import LABELS
@@ -94,12 +95,18 @@ class McpSettings:
                     env={name: fill.value(value, "env", name) for name, value in env.items()},
                     cwd=here if cwd is None else path_from_file(self.place, fill.text(cwd, "cwd")),
                 )
-            case HttpEndpoint(url=url, headers=headers, oauth=oauth):
+            case HttpEndpoint(url=url, headers=headers, oauth=oauth, users=users, other_users=others):
                 secret = None if oauth is None else oauth.client_secret
                 if oauth is not None and secret is not None:
                     oauth = replace(oauth, client_secret=fill.value(secret, "oauth", "client_secret"))
                 filled = {name: fill.value(value, "headers", name) for name, value in headers.items()}
-                return HttpEndpoint(url=fill.text(url, "url"), headers=filled, oauth=oauth)
+                theirs = {
+                    user: {name: fill.value(value, "users", user, "headers", name) for name, value in own.items()}
+                    for user, own in users.items()
+                }
+                return HttpEndpoint(
+                    url=fill.text(url, "url"), headers=filled, oauth=oauth, users=theirs, other_users=others
+                )
 
     def _with_secrets(self, environ: Mapping[str, str]) -> Mapping[str, str]:
         """The environment, with what is kept for this server where its table names such a thing."""
@@ -186,14 +193,19 @@ class ServeSettings:
     origins: tuple[str, ...] = ()
     token: str | None = None
     """`env:NAME`: where the token is that HTTP callers must bring. Never the token."""
+    tokens: Mapping[str, str] = field(default_factory=dict)
+    """The same for each of several callers, by the name under which handrail knows them."""
 
-    def secret(self, environ: Mapping[str, str] = os.environ) -> str | None:
-        """The token itself.
+    def secret(self, environ: Mapping[str, str] = os.environ) -> str | dict[str, str] | None:
+        """The token itself, or the token of each caller.
 
         Raises:
-            ConfigError: Its variable is not set.
+            ConfigError: A variable is not set.
         """
-        return secret_variable(self.token, "serve.token", environ)
+        if self.token is not None or not self.tokens:
+            return secret_variable(self.token, "serve.token", environ)
+        found = {name: secret_variable(token, f"serve.tokens.{name}", environ) for name, token in self.tokens.items()}
+        return {name: token for name, token in found.items() if token is not None}
 
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -203,7 +215,7 @@ _SECRET_NAME = re.compile(
 )
 _FROM_ELSEWHERE = re.compile(r"\$\{[^}]*\}")
 _PROGRAM = ("command", "args", "env", "environment", "cwd")
-_ADDRESS = ("url", "headers", "oauth")
+_ADDRESS = ("url", "headers", "oauth", "users", "other_users")
 _KEYS = (
     *_PROGRAM,
     *_ADDRESS,
@@ -228,7 +240,7 @@ SERVE: Kinds = {
     "origins": TEXTS,
     "token": SECRET,
 }
-SERVE_TABLES = ("converse", "corpora", "prompts")
+SERVE_TABLES = ("converse", "corpora", "prompts", "tokens")
 CONVERSE: Kinds = {"model": TEXT, "name": TEXT, "description": TEXT, "system": TEXT, "tools": TEXTS}
 
 
@@ -240,10 +252,10 @@ def looks_secret(name: str) -> bool:
 def refuse_secrets(top: TomlTable) -> None:
     """Before `${NAME}` is filled in: what goes by the name of a secret stands in the environment, not in a file."""
     for facts in top.tables("mcp").values():
-        for key in ("env", "environment", "headers"):
-            table = facts.table(key) or TomlTable({}, facts.place)
-            for name in table.values:
-                if _is_secret(name, table.text(name) or ""):
+        users = [table.table("headers") for table in facts.tables("users").values()]
+        for table in (*map(facts.table, ("env", "environment", "headers")), *users):
+            for name in () if table is None else table.values:
+                if table is not None and _is_secret(name, table.text(name) or ""):
                     raise table.error(name, _elsewhere(name))
         _refuse_texts(facts.values, facts.place)
         oauth = facts.values.get("oauth")
@@ -252,6 +264,10 @@ def refuse_secrets(top: TomlTable) -> None:
     serve = top.table("serve")
     if serve is not None and (token := serve.text("token")) is not None and not KEY.fullmatch(token):
         raise serve.error("token", _elsewhere("HANDRAIL_TOKEN"))
+    tokens = None if serve is None else serve.table("tokens")
+    for name in () if tokens is None else tokens.values:
+        if tokens is not None and not KEY.fullmatch(tokens.text(name) or ""):
+            raise tokens.error(name, _elsewhere(f"{name}_TOKEN"))
 
 
 def _refuse_texts(value: Any, place: TomlKeyPath) -> None:
@@ -386,7 +402,33 @@ def _address(facts: TomlTable) -> HttpEndpoint:
         usable = False
     if not usable:
         raise facts.error("url", f"must be an address with http:// or https://, not {url!r}")
-    return HttpEndpoint(url=url, headers=_texts(facts, "headers"), oauth=_oauth(facts))
+    users = _users(facts)
+    others = facts.choice("other_users", ("refuse", "shared")) or "refuse"
+    return HttpEndpoint(
+        url=url,
+        headers=_texts(facts, "headers"),
+        oauth=_oauth(facts),
+        users=users,
+        other_users=cast(Literal["refuse", "shared"], others),
+    )
+
+
+def _users(facts: TomlTable) -> dict[str, dict[str, str]]:
+    if "users" not in facts:
+        if "other_users" in facts:
+            raise facts.error("other_users", "is only for a server with a table users")
+        return {}
+    if facts.values.get("oauth"):
+        raise facts.error("users", "is not for a server with oauth: nobody but you can sign in to it")
+    found: dict[str, dict[str, str]] = {}
+    for user, table in facts.tables("users").items():
+        headers = _texts(table.only(("headers",)), "headers")
+        if not user.strip() or not user.isprintable() or not headers:
+            raise table.place.error('a user has an id, and headers as in { Authorization = "env:ADA_TOKEN" }')
+        found[user] = headers
+    if not found:
+        raise facts.error("users", "names no user; leave it out if all use the same headers")
+    return found
 
 
 def _oauth(facts: TomlTable) -> OAuth | None:
@@ -409,8 +451,28 @@ def read_serve(top: TomlTable) -> ServeSettings:
         return ServeSettings()
     facts.only((*SERVE, *SERVE_TABLES))
     return ServeSettings(
-        converse=_converse(facts), corpora=_corpora(facts), prompts=_prompts(facts), **stated(facts, SERVE)
+        converse=_converse(facts),
+        corpora=_corpora(facts),
+        prompts=_prompts(facts),
+        tokens=_tokens(facts),
+        **stated(facts, SERVE),
     )
+
+
+def _tokens(facts: TomlTable) -> dict[str, str]:
+    """The variable of each caller's token."""
+    if "tokens" not in facts:
+        return {}
+    if "token" in facts:
+        raise facts.error("tokens", "is the token of each caller, and 'token' is the one of all; keep one")
+    table = facts.table("tokens") or TomlTable({}, facts.place)
+    found = _texts(facts, "tokens")
+    for name in found:
+        if not name.strip() or not name.isprintable() or name == LOCAL.id:
+            raise table.error(name, f"a caller has a name, and {LOCAL.id!r} is whoever starts handrail")
+    if not found:
+        raise facts.error("tokens", "names no caller; leave it out, or everybody could call")
+    return found
 
 
 def _converse(facts: TomlTable) -> ConverseSettings | None:

@@ -57,6 +57,15 @@ class HttpEndpoint(Struct, frozen=True, kw_only=True):
     oauth: OAuth | None = None
     proxy: str | None = None
     """The address of one to go through. Those of the environment are not used by themselves."""
+    users: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The headers of each user, by the id of the principal that makes a call. Calls are sent with these in the place
+    of `headers`, which are then only used to read what the server has."""
+    other_users: Literal["refuse", "shared"] = "refuse"
+    """What becomes of a call of a principal that is not among `users`; `shared` sends it with `headers`."""
+
+    def of_user(self, principal: str) -> HttpEndpoint:
+        """The same server as one of its users goes to it: with their headers and no others."""
+        return HttpEndpoint(url=self.url, headers=self.users[principal], proxy=self.proxy)
 
 
 Endpoint = StdioEndpoint | HttpEndpoint
@@ -81,6 +90,10 @@ class McpBounds(Struct, frozen=True, kw_only=True):
     """Connections that fail in a row until nobody waits for the next any more."""
     settle: float = 0.2
     """Seconds in which several notices of changed lists are taken for one."""
+    user_connections: int = 64
+    """Connections with the credentials of single users that are open at once."""
+    user_idle: float = 300.0
+    """Seconds without a call until the connection of a user is closed."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

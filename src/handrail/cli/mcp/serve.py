@@ -92,6 +92,8 @@ def _settings(
     if token is not None:
         if not token.startswith("env:"):
             raise UsageError("a token on a command line can be read by everybody; put it into a variable: env:NAME")
+        if serve.tokens:
+            raise UsageError("the file has a token for each caller (serve.tokens); leave --token out")
         serve = replace(serve, token=token)
     return serve
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,6 +20,7 @@ from handrail.core.usage_checks import check_keyword_names, keyword_names
 from handrail.mcp.client.head_start import head_start
 from handrail.mcp.client.question_pause import PausingQuestionHandler, RemoteCallsInProgress
 from handrail.mcp.client.tool_listing import EMPTY, McpToolCatalogue, McpToolTerms, build_catalogue, read_tools
+from handrail.mcp.client.user_servers import OwnCallsRelay, UserServers
 from handrail.mcp.import_errors import import_failure
 from handrail.mcp.values import (
     Endpoint,
@@ -81,7 +83,9 @@ class McpEnsemble(Ensemble):
         self.asking: PausingQuestionHandler | None = (
             None if link.asking is None else PausingQuestionHandler(link.asking, self.under_way, link.relay)
         )
+        self._given = link
         self._link = replace(link, asking=self.asking)
+        self._user_servers: UserServers | None = None
         self._terms = terms
         self._connection: McpConnection | None = None
         self._catalogue = EMPTY
@@ -116,6 +120,26 @@ class McpEnsemble(Ensemble):
     def offered(self, name: str) -> Tool | None:
         """The tool that the server calls so, if it is offered."""
         return self._catalogue.tools.get(name)
+
+    @asynccontextmanager
+    async def for_caller(self, principal: str) -> AsyncIterator[McpEnsemble]:
+        """The server as this principal goes to it: with their own credential, if its address says that users have one.
+
+        Raises:
+            Forbidden: They have none, and no other may be used for them.
+            LimitReached: Too many others use theirs.
+            McpError: There is no connection.
+        """
+        if not isinstance(self.endpoint, HttpEndpoint) or not self.endpoint.users:
+            yield self
+            return
+        if self._user_servers is None:
+            raise McpError(self.name, "it is not connected; prepare the ensemble first")
+        if not self._user_servers.has_own(principal):
+            yield self
+            return
+        async with self._user_servers.using(principal) as server:
+            yield server
 
     async def refresh(self) -> None:
         """Read its tools again, and ask again which are held back, as after a person's decision.
@@ -167,6 +191,8 @@ class McpEnsemble(Ensemble):
 
     async def _open(self) -> None:
         connection = self._connection = await self._made()
+        if isinstance(self.endpoint, HttpEndpoint) and self.endpoint.users:
+            self._user_servers = UserServers(self.name, self.endpoint, self.bounds, self._of_user)
         self._stale.clear()
         self._watching = asyncio.create_task(self._watch(), name=f"handrail-mcp-{self.name}")
         try:
@@ -200,7 +226,22 @@ class McpEnsemble(Ensemble):
             started=started,
         )
 
+    def _of_user(self, endpoint: HttpEndpoint) -> McpEnsemble:
+        """The server as one user goes to it. Its tools are held to what was accepted as those of all are."""
+        relay = None if self._given.relay is None else OwnCallsRelay(self._given.relay)
+        return McpEnsemble(
+            self.name, endpoint, terms=self._terms, link=replace(self._given, relay=relay), defaults=self.defaults
+        )
+
     async def _shut(self) -> None:
+        users, self._user_servers = self._user_servers, None
+        try:
+            if users is not None:
+                await users.aclose()
+        finally:
+            await self._disconnect()
+
+    async def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
         watching, self._watching = self._watching, None
         self._listed_over = None

@@ -57,17 +57,24 @@ class RemoteCall:
             InDoubt: It was sent, and nobody knows what came of it.
             ToolError: It failed there, or on the way.
         """
-        sending = _CallAttempt(self._server, self._name, self._digest, invocation)
         try:
-            with self._server.under_way.calling(invocation):
-                got = await self._sent(sending)
+            async with self._server.for_caller(invocation.context.principal.id) as server:
+                got = await self._asked(server, invocation)
+        except McpError as error:  # nothing was sent
+            raise ToolError("network", str(error)) from error
+        if isinstance(got, str):
+            raise Forbidden(f"{invocation.tool_name!r} is not called: {got}")
+        return self._output(invocation, got)
+
+    async def _asked(self, server: McpEnsemble, invocation: Invocation) -> CallToolResult | str:
+        sending = _CallAttempt(server, self._name, self._digest, invocation)
+        try:
+            with server.under_way.calling(invocation):
+                return await self._sent(server, sending)
         except McpError as error:
             raise self._failure(error, sending) from error
         except TimeoutError as error:
             raise self._failure(McpError(self._server.name, "it did not answer in time"), sending) from error
-        if isinstance(got, str):
-            raise Forbidden(f"{invocation.tool_name!r} is not called: {got}")
-        return self._output(invocation, got)
 
     def _output(self, invocation: Invocation, got: CallToolResult) -> Output:
         client = _client_behind(invocation)
@@ -82,14 +89,14 @@ class RemoteCall:
             client.keep(invocation.id, output.output, said)
         return output
 
-    async def _sent(self, sending: _CallAttempt) -> CallToolResult | str:
+    async def _sent(self, server: McpEnsemble, sending: _CallAttempt) -> CallToolResult | str:
         try:
-            return await self._server.connection.use(sending, resend=self._reusable)
+            return await server.connection.use(sending, resend=self._reusable)
         except ServerLost:
             if sending.followed.task is None:
                 raise
         # The server works on it as a task, which outlives the connection: it is asked for, not sent again.
-        return await self._server.connection.use(sending, resend=True)
+        return await server.connection.use(sending, resend=True)
 
     def _failure(self, error: McpError, sending: _CallAttempt) -> ToolError:
         if isinstance(error, ServerRefused) and not sending.followed.under_way:
