@@ -275,11 +275,11 @@ def _put_descriptor(most: int) -> CapabilityDescriptor:
         "maxLength": -(-most // 3) * 4,
         "description": "The bytes as base64url.",
     }
-    shared = {"type": "boolean", "default": False, "description": "For everybody who may ask this node."}
+    shared = {"type": "boolean", "default": False, "description": "Share it with everybody who may call this node."}
     fields = {"data": data, "media_type": _MEDIA_TYPE, "shared": shared}
     return CapabilityDescriptor(
         name="blob.put",
-        description=f"Keep up to {most} bytes under the hash of them, so that other calls can name them.",
+        description=f"Store up to {most} bytes under their hash, so that other calls can refer to them.",
         request_schema=request_schema_of(closed_object(fields, ["data", "media_type"])),
         response_schema=full_object({"cid": CID, "size_bytes": _SIZE}),
         params={"max_bytes": most},
@@ -292,7 +292,7 @@ def _put_descriptor(most: int) -> CapabilityDescriptor:
 _GET = CapabilityDescriptor(
     name="blob.get",
     max_concurrent=64,
-    description="The bytes of a blob that you put, or that is shared.",
+    description="Get the bytes of a blob that you stored, or that is shared.",
     request_schema=_NAMED,
     response_schema=full_object(
         {
@@ -309,9 +309,9 @@ _GET = CapabilityDescriptor(
 
 _DELETE = CapabilityDescriptor(
     name="blob.delete",
-    description="Keep a blob that you put no longer, neither for you nor for whom you shared it with.",
+    description="Delete a blob that you stored, also for those with whom you shared it.",
     request_schema=_NAMED,
-    response_schema=full_object({"deleted": {"type": "boolean", "description": "false: you have none of that name."}}),
+    response_schema=full_object({"deleted": {"type": "boolean", "description": "false if you have no such blob."}}),
     timeout_seconds=30,
     side_effects=True,
     idempotent=True,
