@@ -147,7 +147,7 @@ def _check_above(request: RouteRequest, scope: Scope) -> None:
         if allowed is not None and not all(is_inside(each, allowed) for each in scope.capabilities):
             raise BusError(
                 "token_scope_insufficient",
-                "a token cannot be for more than the call that asks for it may do; ask for fewer capabilities",
+                "a token cannot allow more than the call that requests it; request fewer capabilities",
                 outcome="forbidden",
             )
 

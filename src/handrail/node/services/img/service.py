@@ -83,9 +83,7 @@ class ImgService:
         if backend == "model":
             return {"output": await self._ask_model(task, media_type, data, request), "meta": {"backend": backend}}
         if self._reader is None:
-            raise BusError(
-                "not_implemented", f"this node has nothing that reads pictures; on that node: {_how_to_add()}"
-            )
+            raise BusError("not_implemented", f"this node cannot read pictures; on that node: {_how_to_add()}")
         if task == "objects":
             raise BusError("not_implemented", f"objects need a model that can see; on that node: {_how_to_add()}")
         picture = await self._reader.read(data)
@@ -110,7 +108,7 @@ class ImgService:
         except ModelError as error:
             raise BusError("internal_error", f"the model {model.name!r} failed; try again later") from error
         if not "".join(said).strip():
-            raise BusError("internal_error", f"the model {model.name!r} said nothing of the picture")
+            raise BusError("internal_error", f"the model {model.name!r} gave no description of the picture")
         return _read("".join(said))
 
 

@@ -174,7 +174,7 @@ class LlmService:
     async def _pictures(self, request: RouteRequest) -> dict[str, Media]:
         cids = pictures_in(request.input["messages"])
         if cids and "vision" not in self._modalities:
-            raise BusError("not_implemented", "the models here see no pictures")
+            raise BusError("not_implemented", "the models here cannot read pictures")
         found: dict[str, Media] = {}
         for cid in cids:
             media_type, data = await self._read_blob(request, cid)

@@ -165,7 +165,7 @@ class RagService:
         document = await read_document(data, media_type, self._limits)
         cut, words = await asyncio.to_thread(_cut, document)
         if not cut:
-            raise BusError("bad_request", "the document has no text; a scan must be read by a text recogniser first")
+            raise BusError("bad_request", "the document has no text; run text recognition on a scan first")
         cid: str = given["doc_cid"] if "doc_cid" in given else await asyncio.to_thread(cid_of, data)
         language = given.get("language")
         facts = NewDocument(

@@ -95,9 +95,7 @@ class SttService:
     async def _recognise(self, request: RouteRequest, data: bytes) -> AsyncGenerator[dict[str, Any], None]:
         language = request.input.get("language", "en").lower()
         if self._recogniser is None:
-            raise BusError(
-                "not_implemented", f"this node has nothing that understands speech; on that node: {_how_to_add()}"
-            )
+            raise BusError("not_implemented", f"this node cannot transcribe speech; on that node: {_how_to_add()}")
         if language != self._recogniser.language:
             known = f"the local recogniser knows {self._recogniser.language!r}, not {language!r}"
             raise BusError("not_implemented", f"{known}; on that node: {_how_to_add()}")
