@@ -92,6 +92,7 @@ def test_a_call_of_a_proxy_beside_the_page_is_allowed_and_denied_on_the_page(ser
     page = tab(served)
     ran = [call_note(served.folder, "<b>one</b>")]
     toast = page.get_by_role("alert").filter(has_text="note waits for your approval")
+    expect(toast).to_contain_text("in “run_")  # it is in no conversation
     toast.get_by_role("button", name="Review").click()
     expect(question(page)).to_contain_text('"text": "<b>one</b>"')
     expect(question(page).get_by_role("button", name="Edit")).to_have_count(0)

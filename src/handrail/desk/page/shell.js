@@ -205,7 +205,8 @@ function askedElsewhere(asked, ctx) {
   const action = { label: t("shell.question.answer"), run: () => void look(asked, ctx) };
   const title = t("shell.question.title", { tool: asked.tool });
   const shown = alert({ title, key: asked.request, actions: [action], tone: "asks" });
-  void titleOf(asked.conversation).then(shown.where);
+  // What another program asks is in no conversation: its run says which call it is.
+  void titleOf(asked.conversation).then((title) => shown.where(title || (asked.conversation ? "" : asked.run)));
 }
 
 /** What a conversation is called; nothing if it is none, or cannot be had. @param {string} id @returns {Promise<string>} */

@@ -38,7 +38,7 @@ _TABLE = CapabilityTable(
         "after": {"type": "integer", "minimum": 0},
         "arguments": {
             "type": ["object", "string"],
-            "description": "A string is the JSON text: exact, where a browser rounds.",
+            "description": "As an object, or as JSON text, which keeps numbers that a browser would round.",
         },
         "attached": {
             "type": "array",
@@ -80,34 +80,34 @@ class ConversationCapabilities:
     def capabilities(self) -> Iterator[Offered]:
         desk, answer, stream = self._desk, _TABLE.answer, _TABLE.stream
         # looking
-        yield answer("desk.about", "What a page needs to begin.", desk.about)
-        yield answer("desk.talks", "Conversations, the last used first.", desk.talks, "search?", "talks")
-        yield stream("desk.watch", "News of all conversations.", self._watch, frames=WATCHED)
-        says = "A conversation, and what happens in it."
+        yield answer("desk.about", "What the page loads first: models, tools, settings.", desk.about)
+        yield answer("desk.talks", "List conversations, most recently used first.", desk.talks, "search?", "talks")
+        yield stream("desk.watch", "Changes in all conversations, as they happen.", self._watch, frames=WATCHED)
+        says = "A conversation and its events, as they happen."
         yield stream("desk.follow", says, self._follow, "id after?", frames=FOLLOWED)
-        yield answer("desk.items", "Older messages.", desk.items, "id before limit?", "items")
-        yield answer("desk.whole", "All of a text.", desk.whole, "id index", "text")
-        yield answer("desk.attachment", "A file of a message.", desk.attachment, "id index part")
+        yield answer("desk.items", "Older messages of a conversation.", desk.items, "id before limit?", "items")
+        yield answer("desk.whole", "The full text of a shortened message.", desk.whole, "id index", "text")
+        yield answer("desk.attachment", "A file that is attached to a message.", desk.attachment, "id index part")
         # talking
         fields = "model? ensembles? off? system?"
-        yield answer("desk.begin", "A new conversation.", desk.begin, fields, "id", changes=True)
+        yield answer("desk.begin", "Start a conversation.", desk.begin, fields, "id", changes=True)
         fields = "id text attached? upto? once?"
-        yield answer("desk.say", "Say something; the model answers.", self._say, fields, "index", changes=True)
+        yield answer("desk.say", "Send a prompt; the model answers.", self._say, fields, "index", changes=True)
         yield answer("desk.again", "Let the model answer again.", desk.again, "id", changes=True)
         yield answer("desk.stop", "Stop the current turn.", desk.stop, "id")
-        yield answer("desk.undo", "Keep so many messages.", desk.undo, "id upto", "words")
-        yield answer("desk.choose", "Other models and tools.", desk.choose, "id model? ensembles? off?")
+        yield answer("desk.undo", "Undo: keep only the first messages.", desk.undo, "id upto", "words")
+        yield answer("desk.choose", "Choose the model and the tools.", desk.choose, "id model? ensembles? off?")
         # keeping
-        yield answer("desk.fork", "Go on elsewhere.", desk.fork, "id upto?", "id", changes=True)
-        yield answer("desk.rename", "Another title.", desk.rename, "id title")
+        yield answer("desk.fork", "Continue in a copy of the conversation.", desk.fork, "id upto?", "id", changes=True)
+        yield answer("desk.rename", "Rename a conversation.", desk.rename, "id title")
         yield answer("desk.delete", "Delete a conversation; the record stays.", desk.delete, "id")
-        yield answer("desk.share", "A conversation as a file.", desk.share, "id")
-        yield answer("desk.take", "A conversation of a file.", self._take, "data", "id", changes=True)
+        yield answer("desk.share", "Export a conversation as a file.", desk.share, "id")
+        yield answer("desk.take", "Import a conversation from a file.", self._take, "data", "id", changes=True)
         # asking
-        yield answer("desk.questions", "What waits for a word.", desk.all_questions, key="questions")
+        yield answer("desk.questions", "Calls that wait for approval.", desk.all_questions, key="questions")
         fields = "request decision arguments? reason? rule?"
-        yield answer("desk.decide", "A person's decision.", self._decide, fields, with_caller=True, changes=True)
-        yield answer("desk.dismiss", "The failure was seen.", desk.dismiss, "id")
+        yield answer("desk.decide", "Allow, deny or edit a call.", self._decide, fields, with_caller=True, changes=True)
+        yield answer("desk.dismiss", "Dismiss a failure alert.", desk.dismiss, "id")
 
     async def _watch(self, request: RouteRequest) -> None:
         await _tell(request, self._desk.watch())

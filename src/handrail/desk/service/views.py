@@ -56,27 +56,27 @@ class ViewCapabilities:
     def capabilities(self) -> Iterator[Offered]:
         tools, trials, proofs, settings = self._views.tools, self._trials, self._views.proofs, self._views.settings
         answer, stream = _TABLE.answer, _TABLE.stream
-        yield answer("desk.tools", "Every tool, with how it did.", tools.rows, key="tools")
+        yield answer("desk.tools", "All tools, with their call statistics.", tools.rows, key="tools")
         yield answer("desk.tool", "Everything about one tool.", tools.page, "name")
-        says = "Run one tool by hand. It continues when nobody listens."
+        says = "Try a tool by hand. It keeps running if the caller disconnects."
         yield stream("desk.try", says, self._try, "name arguments", frames=_TRIED, changes=True)
-        yield stream("desk.trial", "A tool that is tried.", self._follow_trial, "run", frames=_TRIED)
-        yield answer("desk.trials", "What was begun of one tool.", trials.of, "name", "trials")
-        yield answer("desk.untry", "End a trial.", lambda run: trials.find(run).stop(), "run", changes=True)
-        yield answer("desk.runs", "The runs of the record, the newest first.", proofs.runs, "before? limit? search?")
-        yield answer("desk.run", "Entries of a run, with proofs.", proofs.run, "run first? limit? size?")
-        yield answer("desk.trace", "Where the time and the tokens of a run went.", proofs.trace, "run")
-        yield answer("desk.usage", "What each model did each day.", proofs.usage, key="days")
-        yield answer("desk.body", "A body too long for a list.", proofs.body, "run seq")
+        yield stream("desk.trial", "Follow a trial of a tool.", self._follow_trial, "run", frames=_TRIED)
+        yield answer("desk.trials", "The trials of one tool.", trials.of, "name", "trials")
+        yield answer("desk.untry", "Stop a trial of a tool.", lambda run: trials.find(run).stop(), "run", changes=True)
+        yield answer("desk.runs", "Recorded runs, newest first.", proofs.runs, "before? limit? search?")
+        yield answer("desk.run", "Entries of a run, with their proofs.", proofs.run, "run first? limit? size?")
+        yield answer("desk.trace", "The turns and calls of a run, with times and tokens.", proofs.trace, "run")
+        yield answer("desk.usage", "Usage and cost for each day and model.", proofs.usage, key="days")
+        yield answer("desk.body", "The full body of one entry.", proofs.body, "run seq")
         yield answer("desk.bundle", "The proof bundle of a run.", proofs.bundle, "run", seconds=300.0)
         yield answer("desk.receipt", "The receipt of one call.", proofs.receipt, "run call", seconds=300.0)
-        yield stream("desk.network", "Who is there, whenever it changes.", self._watch, frames=("network",))
-        yield answer("settings.show", "The configuration.", settings.now)
-        yield answer("settings.check", "What would be wrong with it.", settings.check, "text", "problems")
-        yield answer("settings.form", "It as fields, after one change.", self._form, "text path? value?")
+        yield stream("desk.network", "The nodes of the network, at every change.", self._watch, frames=("network",))
+        yield answer("settings.show", "Show the configuration.", settings.now)
+        yield answer("settings.check", "Check a configuration and list its errors.", settings.check, "text", "problems")
+        yield answer("settings.form", "A configuration as a form, after one change.", self._form, "text path? value?")
         save, forget = self._by_caller(settings.save), self._by_caller(settings.forget)
-        yield answer("settings.save", "Change it.", save, "text revision", with_caller=True, changes=True)
-        yield answer("settings.forget", "Take back a standing rule.", forget, "rule", with_caller=True, changes=True)
+        yield answer("settings.save", "Save a configuration.", save, "text revision", with_caller=True, changes=True)
+        yield answer("settings.forget", "Revoke a standing rule.", forget, "rule", with_caller=True, changes=True)
 
     def _by_caller(self, change: Callable[..., Awaitable[SettingsPage]]) -> Callable[..., Awaitable[SettingsPage]]:
         return lambda *, caller, **given: change(**given, at_machine=self._at_machine(caller))

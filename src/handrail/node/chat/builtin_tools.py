@@ -21,15 +21,21 @@ _LANGUAGE = {"type": "string", "pattern": "^[A-Za-z]{2,3}$"}
 _ALL = (
     ToolDefinition(
         "search_corpus",
-        "Search the documents of a corpus and get the passages that fit best, each with its document and page. "
-        "Use it for every question of fact that the corpus may answer, and answer from what it gives.",
+        "Search the documents of a corpus for the passages that fit best, each with its document and page. "
+        "Use it for every question of fact that the corpus may answer, and base your answer on the passages.",
         object_schema(
             {
                 "query": _text("What to look for, in words of the documents.", minLength=1),
                 "corpus": _text(
-                    "The name of the corpus; list_corpora tells which there are.", pattern="^[a-z0-9][a-z0-9_.-]{0,99}$"
+                    "The name of the corpus; list_corpora lists the names.", pattern="^[a-z0-9][a-z0-9_.-]{0,99}$"
                 ),
-                "k": {"type": "integer", "minimum": 1, "maximum": 20, "default": 5, "description": "How many."},
+                "k": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": 20,
+                    "default": 5,
+                    "description": "The number of passages.",
+                },
                 "filter": object_schema(
                     {
                         "language": {**_LANGUAGE, "description": "Only documents in this language, as `de`."},
@@ -45,7 +51,7 @@ _ALL = (
     ),
     ToolDefinition(
         "list_corpora",
-        "Which corpora of documents there are to search, and how large they are.",
+        "List the corpora of documents that can be searched, with their sizes.",
         object_schema({}),
         binding=Binding("rag.list_corpora"),
     ),
@@ -67,8 +73,8 @@ _ALL = (
     ),
     ToolDefinition(
         "find_neighbour",
-        "Who is there: the nodes of this community and what each can do.",
-        object_schema({"capability": _text("Only those that offer this, as `rag.query`.")}),
+        "List the nodes of this community and what each of them can do.",
+        object_schema({"capability": _text("Only nodes that offer this capability, such as `rag.query`.")}),
         binding=Binding("peers.list"),
         untrusted=True,
     ),
@@ -87,10 +93,10 @@ _ALL = (
     ),
     ToolDefinition(
         "describe_image",
-        "What is in a picture: a caption, its text, its objects or tags.",
+        "Describe a picture: give a caption, its text, its objects or tags.",
         object_schema(
             {
-                "image_cid": _text("The picture, by the cid of its blob: `blake3:…`."),
+                "image_cid": _text("The cid of the blob with the picture: `blake3:…`."),
                 "task": {
                     "type": "string",
                     "enum": ["caption", "detailed_caption", "ocr", "objects", "tags"],
@@ -106,10 +112,10 @@ _ALL = (
     ),
     ToolDefinition(
         "transcribe_audio",
-        "What is said in a recording, as text.",
+        "Transcribe a recording to text.",
         object_schema(
             {
-                "audio_cid": _text("The recording, by the cid of its blob: `blake3:…`."),
+                "audio_cid": _text("The cid of the blob with the recording: `blake3:…`."),
                 "language": {**_LANGUAGE, "description": "The language that is spoken."},
             },
             "audio_cid",
@@ -120,14 +126,18 @@ _ALL = (
     ),
     ToolDefinition(
         "post_to_marketplace",
-        "Put a post on the community's marketplace, in the user's name. It is asked about before it is done.",
+        "Publish a post on the community's marketplace, in the user's name. The user approves it first.",
         object_schema(
             {
                 "category": _CATEGORY,
-                "title": _text("In a few words.", minLength=1, maxLength=200),
-                "body": _text("The whole of it.", maxLength=10_000),
+                "title": _text("A short title.", minLength=1, maxLength=200),
+                "body": _text("The full text of the post.", maxLength=10_000),
                 "tags": _TAGS,
-                "ttl_seconds": {"type": "integer", "minimum": 1, "description": "After which it ends."},
+                "ttl_seconds": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "description": "Seconds after which the post expires.",
+                },
             },
             "category",
             "title",
@@ -138,10 +148,10 @@ _ALL = (
     ),
     ToolDefinition(
         "send_message",
-        "Send a message to one person of the community, in the user's name. It is asked about before it is done.",
+        "Send a message to one person of the community, in the user's name. The user approves it first.",
         object_schema(
             {
-                "recipient": _text("The id of their node; find_neighbour tells it.", minLength=1),
+                "recipient": _text("The id of their node; find_neighbour lists the ids.", minLength=1),
                 "body": _text("The message.", minLength=1),
             },
             "recipient",

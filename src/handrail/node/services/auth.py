@@ -31,19 +31,19 @@ _SCOPE = closed_object(
         "rate_limit_per_minute": {"type": ["integer", "null"], "minimum": 1},
         "max_calls_total": {"type": ["integer", "null"], "minimum": 1},
     },
-    description="What it is good for. What is not said is as in the token that it is made from.",
+    description="What the token allows. Omitted fields are taken from the token that it is derived from.",
 )
 _ISSUE: dict[str, Any] = {
     "scope": _SCOPE,
-    "subject": {"type": "string", "description": "The id of the node that it is for, or * for whoever has it."},
+    "subject": {"type": "string", "description": "The id of the node that may use it, or * for any holder."},
     "ttl_seconds": {"type": "integer", "minimum": 1, "maximum": LONGEST_TTL},
 }
 _ID: dict[str, Any] = {"jti": {"type": "string", "maxLength": 64, "description": "The id of the token."}}
-_CLAIMS: dict[str, Any] = {"type": "object", "description": "What the issuer signed."}
+_CLAIMS: dict[str, Any] = {"type": "object", "description": "The claims that the issuer signed."}
 _TOLD: dict[str, Any] = {
-    "active": {"type": "boolean", "description": "Whether it is good now."},
-    "revoked": {"type": "boolean", "description": "It, or one that it was made from."},
-    "calls": {"type": "integer", "description": "That were counted, where its calls are limited."},
+    "active": {"type": "boolean", "description": "Whether it is valid now."},
+    "revoked": {"type": "boolean", "description": "Whether it, or a token that it was derived from, was revoked."},
+    "calls": {"type": "integer", "description": "The calls counted so far, if their number is limited."},
     "claims": _CLAIMS,
 }
 
@@ -78,7 +78,7 @@ class AuthService:
         if parent is None and not _governs(request):
             raise BusError(
                 "unauthorized",
-                "new tokens are given to anchors of the community; bring a token to be given a part of it",
+                "only anchors of the community get new tokens; send a token to get one with part of its rights",
                 outcome="forbidden",
             )
         if parent is None and not wanted.get("capabilities"):
@@ -147,14 +147,14 @@ def _check_above(request: RouteRequest, scope: Scope) -> None:
         if allowed is not None and not all(is_inside(each, allowed) for each in scope.capabilities):
             raise BusError(
                 "token_scope_insufficient",
-                "a token cannot be for more than the call that asks for it may do; ask for fewer capabilities",
+                "a token cannot allow more than the call that requests it; request fewer capabilities",
                 outcome="forbidden",
             )
 
 
 _ISSUES = CapabilityDescriptor(
     name="auth.token.issue",
-    description="Give a token: a part of the rights of the one that the call carries or, to anchors, a new one.",
+    description="Issue a token: with part of the rights of the token in the call or, for anchors, a new one.",
     request_schema=request_schema_of(closed_object(_ISSUE, ["scope"])),
     response_schema=full_object({"token": {"type": "string", "writeOnly": True}, "claims": _CLAIMS}),
     side_effects=True,

@@ -136,7 +136,7 @@ class BlobStore:
                 written (`internal_error`).
         """
         if len(data) > self.most_each:
-            raise BusError("bad_request", f"a blob has at most {self.most_each} bytes; this one has {len(data)}")
+            raise BusError("bad_request", f"a blob may have at most {self.most_each} bytes; this one has {len(data)}")
         cid = await asyncio.to_thread(cid_of, data)
 
         def keep(connection: SqlConnection) -> None:
@@ -165,7 +165,7 @@ class BlobStore:
 
         found = await self._database.read(find) if _CID.fullmatch(cid) else None
         if found is None:
-            raise BusError("not_found", f"there is no blob {cid[:80]!r} for you; put it first")
+            raise BusError("not_found", f"you have no blob {cid[:80]!r}; store it first")
         return found[0], await self._checked(cid)
 
     async def delete(self, cid: str, owner: str) -> bool:
@@ -202,15 +202,17 @@ class BlobStore:
         used, there = connection.execute(_USED, (cid,)).fetchone()
         theirs, held = connection.execute(_USED_BY, (cid, owner)).fetchone()
         if not held and theirs + size > self._most_per_owner:
-            why = f"this node keeps {self._most_per_owner} bytes of blobs for you, and has them; delete some"
+            why = f"this node keeps at most {self._most_per_owner} bytes of blobs for you; delete some"
             raise BusError("capacity_exceeded", why)
         if not there and used + size > self._most_bytes:
-            raise BusError("capacity_exceeded", f"this node keeps {self._most_bytes} bytes of blobs, and has them")
+            raise BusError(
+                "capacity_exceeded", f"this node keeps at most {self._most_bytes} bytes of blobs; delete some"
+            )
 
     async def _checked(self, cid: str) -> bytes:
         data = await self._content.read(cid)
         if await asyncio.to_thread(cid_of, data) != cid:
-            raise BusError("internal_error", f"blob {cid}: what is kept of it was changed; put it again")
+            raise BusError("internal_error", f"blob {cid} was changed in its store; store it again")
         return data
 
 
@@ -256,7 +258,7 @@ class _BlobRows:
         asked = "SELECT data FROM blob_content WHERE cid = ?"
         row = await self._tables.read(lambda index: index.execute(asked, (cid,)).fetchone())
         if row is None:
-            raise BusError("not_found", f"blob {cid} was deleted meanwhile; put it again")
+            raise BusError("not_found", f"blob {cid} was deleted in the meantime; store it again")
         return bytes(row[0])
 
     def remove(self, cid: str) -> None:
@@ -275,11 +277,11 @@ def _put_descriptor(most: int) -> CapabilityDescriptor:
         "maxLength": -(-most // 3) * 4,
         "description": "The bytes as base64url.",
     }
-    shared = {"type": "boolean", "default": False, "description": "For everybody who may ask this node."}
+    shared = {"type": "boolean", "default": False, "description": "Share it with everybody who may call this node."}
     fields = {"data": data, "media_type": _MEDIA_TYPE, "shared": shared}
     return CapabilityDescriptor(
         name="blob.put",
-        description=f"Keep up to {most} bytes under the hash of them, so that other calls can name them.",
+        description=f"Store up to {most} bytes under their hash, so that other calls can refer to them.",
         request_schema=request_schema_of(closed_object(fields, ["data", "media_type"])),
         response_schema=full_object({"cid": CID, "size_bytes": _SIZE}),
         params={"max_bytes": most},
@@ -292,7 +294,7 @@ def _put_descriptor(most: int) -> CapabilityDescriptor:
 _GET = CapabilityDescriptor(
     name="blob.get",
     max_concurrent=64,
-    description="The bytes of a blob that you put, or that is shared.",
+    description="Get the bytes of a blob that you stored, or that is shared.",
     request_schema=_NAMED,
     response_schema=full_object(
         {
@@ -309,9 +311,9 @@ _GET = CapabilityDescriptor(
 
 _DELETE = CapabilityDescriptor(
     name="blob.delete",
-    description="Keep a blob that you put no longer, neither for you nor for whom you shared it with.",
+    description="Delete a blob that you stored, also for those with whom you shared it.",
     request_schema=_NAMED,
-    response_schema=full_object({"deleted": {"type": "boolean", "description": "false: you have none of that name."}}),
+    response_schema=full_object({"deleted": {"type": "boolean", "description": "false if you have no such blob."}}),
     timeout_seconds=30,
     side_effects=True,
     idempotent=True,

@@ -38,7 +38,10 @@ _MESSAGE = shape.closed_object(
         "event_id": _ID,
         "lamport": shape.LAMPORT,
         "from": shape.NODE,
-        "on_behalf_of": {**shape.NODE, "description": "For whom the sender says it sent this; nobody has checked it."},
+        "on_behalf_of": {
+            **shape.NODE,
+            "description": "On whose behalf the sender says that it sent this. Not verified.",
+        },
         "to": shape.NODE,
         "body": _TEXT,
         "attachments": _ATTACHMENTS,
@@ -65,11 +68,11 @@ SEND = CapabilityDescriptor(
 HISTORY = CapabilityDescriptor(
     name="chat.history",
     max_concurrent=64,
-    description="Your own messages, sent and received: the newest, or the next ones after a number.",
+    description="List your messages, sent and received: the newest, or those after a number.",
     request_schema=shape.request_schema_of(
         shape.closed_object(
             {
-                "peer": {**shape.NODE, "description": "Only those to and from this one."},
+                "peer": {**shape.NODE, "description": "Only messages to and from this node."},
                 "since_lamport": shape.LAMPORT,
                 "limit": shape.whole(1, 500, default=200),
             }
@@ -89,7 +92,7 @@ def _deliver_descriptor(node_id: str) -> CapabilityDescriptor:
     return CapabilityDescriptor(
         name="chat.deliver",
         max_concurrent=64,
-        description="Take a message for this node from another one.",
+        description="Accept a message from another node for a recipient on this one.",
         request_schema=shape.request_schema_of(_DELIVER_INPUT, shape.full_object({"recipient": shape.NODE})),
         response_schema=_RECEIPT,
         params={"recipient": node_id},

@@ -131,7 +131,7 @@ class EventLog:
                 (draft.kind, draft.author, draft.client_id),
             ).fetchone()
             if known is not None and known[0] != digest:
-                raise BusError("bad_request", "client_id was used for something else; take a new one")
+                raise BusError("bad_request", "client_id was already used for something else; choose a new one")
             if known is not None:
                 return _event(known[1:]), False
             self._check_room(connection, draft, now)
@@ -209,7 +209,9 @@ class EventLog:
             "SELECT count(*) FROM event WHERE kind = ? AND author = ?", (draft.kind, draft.author)
         ).fetchone()
         if count >= self._most and not _dropped(connection, draft, now):
-            raise BusError("capacity_exceeded", f"this node keeps {self._most} of yours, and has them")
+            raise BusError(
+                "capacity_exceeded", f"this node keeps at most {self._most} of your events, and that limit is reached"
+            )
 
     def _insert(self, connection: SqlConnection, draft: EventDraft, digest: str, now: int) -> LoggedEvent:
         id, lamport = self._new_id("event"), _tick(connection, draft.heard)

@@ -37,13 +37,13 @@ _POST = shape.closed_object(_POST_FIELDS, [name for name in _POST_FIELDS if name
 LIST = CapabilityDescriptor(
     name="market.list",
     max_concurrent=64,
-    description="The posts of the marketplace that have not ended: the newest, or the next ones after a number.",
+    description="List posts of the marketplace that have not expired: the newest, or those after a number.",
     request_schema=shape.request_schema_of(
         shape.closed_object(
             {
                 "category": _CATEGORY,
                 "tags": {**_TAGS, "description": "Only posts that have all of these."},
-                "since_lamport": {**shape.LAMPORT, "description": "Only posts after this number, the oldest first."},
+                "since_lamport": {**shape.LAMPORT, "description": "Only posts after this number, oldest first."},
                 "limit": shape.whole(1, 500, default=50),
             }
         )
@@ -51,7 +51,7 @@ LIST = CapabilityDescriptor(
     response_schema=shape.full_object(
         {
             "posts": shape.array(_POST),
-            "max_lamport": {**shape.LAMPORT, "description": "Give it as since_lamport to go on from here."},
+            "max_lamport": {**shape.LAMPORT, "description": "Pass it as since_lamport to continue from here."},
         }
     ),
     untrusted=True,
@@ -59,7 +59,7 @@ LIST = CapabilityDescriptor(
 POST = CapabilityDescriptor(
     name="market.post",
     max_concurrent=64,
-    description="Put a post on the marketplace, in your name. It ends after `ttl_seconds`.",
+    description="Publish a post on the marketplace, in your name. It expires after `ttl_seconds`.",
     request_schema=shape.request_schema_of(
         shape.closed_object(
             {"client_id": shape.CLIENT_ID, **_CONTENT, "ttl_seconds": shape.whole(1, 30 * _DAY, default=7 * _DAY)},

@@ -13,9 +13,9 @@ from handrail.node.services.schema_parts import NODE, TEXT, array, closed_object
 _PEER = closed_object(
     {
         "node_id": NODE,
-        "name": {"type": "string", "description": "What people call it, where somebody gave it a name."},
-        "online": {"type": "boolean", "description": "Whether it offers something right now."},
-        "local": {"type": "boolean", "description": "Whether it is the node that answers."},
+        "name": {"type": "string", "description": "Its name for people, if somebody gave it one."},
+        "online": {"type": "boolean", "description": "Whether it offers any capability now."},
+        "local": {"type": "boolean", "description": "Whether it is the node that answers this call."},
         "capabilities": array(TEXT),
     },
     ["node_id", "online", "local", "capabilities"],
@@ -23,8 +23,10 @@ _PEER = closed_object(
 LIST = CapabilityDescriptor(
     name="peers.list",
     max_concurrent=64,
-    description="The neighbours: nodes of this community that are known here, and what each of them can do.",
-    request_schema=request_schema_of(closed_object({"capability": text(0, 100, "Only those that offer it.")})),
+    description="List the nodes of this community that this node knows, and what each of them can do.",
+    request_schema=request_schema_of(
+        closed_object({"capability": text(0, 100, "Only nodes that offer this capability.")})
+    ),
     response_schema=full_object({"peers": array(_PEER)}),
     untrusted=True,
 )

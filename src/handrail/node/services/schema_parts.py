@@ -48,7 +48,7 @@ def request_schema_of(input: dict[str, Any] | None = None, params: dict[str, Any
     return closed_object(halves, [name for name, half in halves.items() if half.get("required") or "oneOf" in half])
 
 
-LAMPORT = whole(0, 2**53 - 1, description="Counts up with every event this node has seen.")
+LAMPORT = whole(0, 2**53 - 1, description="A counter that rises with every event that this node has seen.")
 NODE = text(1, 200, "The id of a node, as `ed25519:…`.")
-_SAME = "Made by the caller: the same one again is the same event, not another. Without it, the call's id."
+_SAME = "An id that the caller chooses: the same id again is the same event. Default: the id of the call."
 CLIENT_ID = text(1, 100, _SAME)

@@ -87,14 +87,14 @@ def _descriptor(backends: tuple[str, ...]) -> CapabilityDescriptor:
     source = {"type": "string", "pattern": "^([A-Za-z]{2,3}|auto)$", "default": AUTO}
     fields = {
         "text": text(1, 20_000),
-        "from": {**source, "description": "The language of the text; `auto` is to find out."},
+        "from": {**source, "description": "The language of the text; `auto` detects it."},
         "to": LANGUAGE,
-        "domain": text(0, 100, "What the text is about, as `medicine`."),
+        "domain": text(0, 100, "What the text is about, such as `medicine`."),
     }
-    known = "The share of words that Apertium knew; null where nobody knows."
+    known = "The share of words that Apertium knew; null if unknown."
     return CapabilityDescriptor(
         name="trans.text",
-        description="Translate a text. Languages are codes as `de` and `en`.",
+        description="Translate a text. Languages are codes such as `de` and `en`.",
         request_schema=request_schema_of(
             closed_object(fields, ["text", "to"]), closed_object({"backend": text(0, 50)})
         ),
@@ -125,14 +125,14 @@ class TransService:
                 return _answer(done, name)
         raise BusError(
             "not_implemented",
-            f"nothing here translates from {source!r} to {target!r}; install that pair of Apertium, or give a model",
+            f"this node cannot translate from {source!r} to {target!r}; install that pair of Apertium, or name a model",
         )
 
     def _chosen(self, name: str | None) -> dict[str, TranslationBackend]:
         if not self._backends:
             raise BusError(
                 "not_implemented",
-                "this node has no translator; give it a model, or install Apertium with a pair of languages",
+                "this node has no translator; name a model, or install Apertium with a pair of languages",
             )
         if name is None:
             return self._backends

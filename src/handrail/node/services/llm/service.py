@@ -34,17 +34,20 @@ ReadBlob = Callable[[RouteRequest, str], Awaitable[tuple[str, bytes]]]
 
 TOOLS_CALL = CapabilityDescriptor(
     name="llm.tools.call",
-    description="Call a capability as a tool would: its response is the response.",
+    description="Call another capability, as a tool would, and return its response.",
     request_schema=request_schema_of(
         closed_object(
             {
                 "tool_call_id": TEXT,
-                "target_capability": {"type": "string", "description": "With its version, as rag.query@1.0."},
+                "target_capability": {
+                    "type": "string",
+                    "description": "The capability, such as rag.query@1.0 or rag.query.",
+                },
                 "target_version": {
-                    "description": "Where the name has none: as 1.0, or as [1, 0].",
+                    "description": "The version, if the name has none: 1.0 or [1, 0].",
                     "anyOf": [TEXT, array({"type": "integer"}, minItems=2, maxItems=2)],
                 },
-                "target_body": {"type": "object", "description": "The whole body, or only its input."},
+                "target_body": {"type": "object", "description": "The whole body of the call, or only its input."},
             },
             ["target_capability", "target_body"],
         ),
@@ -115,7 +118,7 @@ class LlmService:
         return CapabilityDescriptor(
             name=CHAT,
             version=version,
-            description="One reply of a model to a conversation; it may call the tools that it is shown.",
+            description="Get one reply of a model to a conversation. The model may call the tools in the request.",
             request_schema=request_schema(version, self._max_tools),
             response_schema=RESPONSE,
             stream_schema=STREAM,
@@ -171,7 +174,7 @@ class LlmService:
     async def _pictures(self, request: RouteRequest) -> dict[str, Media]:
         cids = pictures_in(request.input["messages"])
         if cids and "vision" not in self._modalities:
-            raise BusError("not_implemented", "the models here see no pictures")
+            raise BusError("not_implemented", "the models here cannot read pictures")
         found: dict[str, Media] = {}
         for cid in cids:
             media_type, data = await self._read_blob(request, cid)

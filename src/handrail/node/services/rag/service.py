@@ -27,13 +27,13 @@ _YEAR = shape.whole(0, 9999)
 _CHUNK = shape.closed_object(
     {
         "rank": {"type": "integer", "minimum": 1},
-        "score": {"type": "number", "description": "1 is the first of every ranking."},
+        "score": {"type": "number", "description": "1 for the first in every ranking."},
         "text": shape.TEXT,
         "metadata": shape.full_object(
             {
                 "doc_cid": shape.CID,
                 "doc_title": shape.TEXT,
-                "page": {"type": ["integer", "null"], "description": "null where the document has no pages."},
+                "page": {"type": ["integer", "null"], "description": "null if the document has no pages."},
                 "chunk_id": shape.TEXT,
             }
         ),
@@ -44,7 +44,7 @@ _CHUNK = shape.closed_object(
 QUERY = CapabilityDescriptor(
     name="rag.query",
     max_concurrent=64,
-    description="The passages of a corpus that answer a question best, with where they come from.",
+    description="Search a corpus: the passages that answer a question best, with their sources.",
     request_schema=shape.request_schema_of(
         shape.closed_object(
             {
@@ -65,26 +65,25 @@ _CORPUS |= {"language_majority": {"type": ["string", "null"]}}
 LIST = CapabilityDescriptor(
     name="rag.list_corpora",
     max_concurrent=64,
-    description="Which corpora there are, how large they are, and in which language most of each is.",
+    description="List the corpora, with the size and the main language of each.",
     request_schema=shape.request_schema_of(),
     response_schema=shape.full_object({"corpora": shape.array(shape.full_object(_CORPUS))}),
 )
 INGEST = CapabilityDescriptor(
     name="rag.ingest",
-    description="Add a document to a corpus, by the name of its blob or as text. The same one again changes nothing.",
+    description="Add a document to a corpus, by its blob or as text. Adding it again changes nothing.",
     request_schema=shape.request_schema_of(
         shape.closed_object(
             {
                 "doc_cid": shape.CID,
                 "text": shape.text(1, 5_000_000),
                 "media_type": shape.choice(
-                    *(kind for kind in MEDIA_TYPES if kind != PDF), description="Of `text`; a blob has its own."
+                    *(kind for kind in MEDIA_TYPES if kind != PDF),
+                    description="The type of `text`; a blob has its own.",
                 ),
-                "doc_id": shape.text(
-                    1, 500, "What it is known by, as its path: a new version takes the old one's place."
-                ),
+                "doc_id": shape.text(1, 500, "A stable id, such as its path: a new version replaces the old one."),
                 "title": shape.text(1, 500),
-                "language": {**shape.LANGUAGE, "description": "Without it, it is guessed."},
+                "language": {**shape.LANGUAGE, "description": "The language of the document; detected if omitted."},
                 "metadata": {"type": "object", "properties": {"author": shape.TEXT, "year": _YEAR}},
             },
             oneOf=[{"required": ["doc_cid"]}, {"required": ["text"]}],
@@ -95,7 +94,7 @@ INGEST = CapabilityDescriptor(
         {
             "doc_cid": shape.CID,
             "chunks_indexed": shape.COUNT,
-            "tokens_indexed": {**shape.COUNT, "description": "Words, as parted by white space."},
+            "tokens_indexed": {**shape.COUNT, "description": "The number of words, separated by white space."},
         }
     ),
     trust_required="trusted",
@@ -166,7 +165,7 @@ class RagService:
         document = await read_document(data, media_type, self._limits)
         cut, words = await asyncio.to_thread(_cut, document)
         if not cut:
-            raise BusError("bad_request", "the document has no text; a scan must be read by a text recogniser first")
+            raise BusError("bad_request", "the document has no text; run text recognition on a scan first")
         cid: str = given["doc_cid"] if "doc_cid" in given else await asyncio.to_thread(cid_of, data)
         language = given.get("language")
         facts = NewDocument(

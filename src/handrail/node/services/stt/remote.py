@@ -60,11 +60,11 @@ class RemoteRecogniser:
                 while piece := await answer.read():
                     read += piece
                     if len(read) > _LARGEST:
-                        raise BusError("internal_error", "the service for speech sent far too much")
+                        raise BusError("internal_error", "the answer of the speech service is too large")
             finally:
                 answer.close()
         except (OSError, TimeoutError, BadHttpAnswer) as error:
-            raise BusError("internal_error", f"the service for speech cannot be reached: {error}") from error
+            raise BusError("internal_error", f"the speech service cannot be reached: {error}") from error
         return answer.status, bytes(read)
 
     async def aclose(self) -> None:
@@ -84,11 +84,11 @@ def _form(border: str, fields: dict[str, str], media_type: str, data: bytes) -> 
 
 def _read(status: int, body: bytes) -> list[Segment]:
     if status != 200:
-        raise BusError(_STATUS.get(status, "internal_error"), f"the service for speech answered with status {status}")
+        raise BusError(_STATUS.get(status, "internal_error"), f"the speech service answered with status {status}")
     try:
         said = msgspec.json.decode(body, type=_TranscriptionResponse)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BusError("internal_error", "the service for speech answered something that cannot be read") from error
+        raise BusError("internal_error", "the answer of the speech service cannot be read") from error
     if not said.segments:
         return [{"start": 0.0, "end": 0.0, "text": said.text.strip()}] if said.text.strip() else []
     return [_segment(each) for each in said.segments]

@@ -22,14 +22,14 @@ _SECONDS = {"type": "number", "minimum": 0}
 _SEGMENT = shape.full_object({"start": _SECONDS, "end": _SECONDS, "text": shape.TEXT})
 TRANSCRIBE = CapabilityDescriptor(
     name="stt.transcribe",
-    description="What is said in a recording, segment by segment.",
+    description="Transcribe a recording, segment by segment.",
     request_schema=shape.request_schema_of(
         shape.closed_object(
             {
                 "audio_cid": shape.CID,
                 "language": {
                     **shape.LANGUAGE,
-                    "description": "That is spoken, as `de`. The local recogniser knows `en`.",
+                    "description": "The spoken language, such as `de`. The local recogniser knows `en`.",
                 },
                 "diarize": {"type": "boolean", "default": False, "description": "Tell the speakers apart."},
                 "translate_to_en": {"type": "boolean", "default": False},
@@ -39,7 +39,7 @@ TRANSCRIBE = CapabilityDescriptor(
         shape.closed_object(
             {
                 "backend": shape.choice("local", "service"),
-                "model": shape.text(0, 100, "Of the service; `local` has but one."),
+                "model": shape.text(0, 100, "A model of the service; `local` has only one."),
             }
         ),
     ),
@@ -86,7 +86,7 @@ class SttService:
         self, request: RouteRequest, media_type: str, data: bytes
     ) -> AsyncGenerator[dict[str, Any], None]:
         if self._service is None:
-            raise BusError("not_implemented", f"this node knows no service for speech; there: {_how_to_add()}")
+            raise BusError("not_implemented", f"this node has no service for speech; on that node: {_how_to_add()}")
         language, english = request.input.get("language"), bool(request.input.get("translate_to_en"))
         model = request.params.get("model")
         for segment in await self._service.segments(media_type, data, language=language, english=english, model=model):
@@ -95,10 +95,10 @@ class SttService:
     async def _recognise(self, request: RouteRequest, data: bytes) -> AsyncGenerator[dict[str, Any], None]:
         language = request.input.get("language", "en").lower()
         if self._recogniser is None:
-            raise BusError("not_implemented", f"this node has nothing that understands speech; there: {_how_to_add()}")
+            raise BusError("not_implemented", f"this node cannot transcribe speech; on that node: {_how_to_add()}")
         if language != self._recogniser.language:
             known = f"the local recogniser knows {self._recogniser.language!r}, not {language!r}"
-            raise BusError("not_implemented", f"{known}; there: {_how_to_add()}")
+            raise BusError("not_implemented", f"{known}; on that node: {_how_to_add()}")
         sound = await asyncio.to_thread(read_recording, data)
         async with aclosing(self._recogniser.segments(sound)) as segments:
             async for segment in segments:
