@@ -332,16 +332,14 @@ async def test_a_session_token_may_do_everything_and_no_token_nothing(folder: Pa
 
 async def test_whoever_starts_the_node_again_is_who_asked_before(folder: Path) -> None:
     """A payment with a key is not made a second time because its client has the token of a newer start."""
-    held, replies = [], []
+    replies = []
     for _ in range(2):
         async with opened(folder) as node, served(node) as url:
             token = node.session_token()
-            held.append(token)
             await chat(url, token, **{"Idempotency-Key": "order-17"})
             with JournalReader(folder / ".handrail" / "journal.db") as reader:
                 replies.append([entry.type for entry in reader.entries()].count("reply.given"))
             others = (node.session_token("llm.*"), node.session_token("llm.*", "rag.*"))
-    assert held[0] != held[1]
     assert replies[0] == replies[1] == 2
     assert len({parse_token(str(each)).holder for each in (token, *others)}) == 3
 

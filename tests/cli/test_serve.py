@@ -65,9 +65,12 @@ def folder(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def running(folder: Path, *words: str, until: str = "Token, good") -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
-    """A command that goes on, and what it has said until it was ready."""
-    command = [*prestarted.command(*prestarted.NODE), "-m", "handrail", *words]
+def running(
+    folder: Path, *words: str, until: str = "Token, good", forked: bool = True
+) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    """A command that goes on, and what it has said until it was ready. SIGSTOP does not reach one that is forked."""
+    python = prestarted.command(*prestarted.NODE) if forked else [sys.executable]
+    command = [*python, "-m", "handrail", *words]
     with subprocess.Popen(command, cwd=folder, env=environment(), stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         said = []

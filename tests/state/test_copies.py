@@ -289,5 +289,5 @@ async def test_a_name_that_leads_out_of_the_place_is_refused(house: Path, tmp_pa
 
 def test_what_is_no_state_is_refused_in_words(tmp_path: Path, postgres_url: str) -> None:
     assert "no folder" in handrail(tmp_path, "state", "migrate", "gone", postgres_url).stderr
-    assert "first the source, then the target" in handrail(tmp_path, "state", "migrate", tmp_path, tmp_path / "b").stderr
+    assert "first the source" in handrail(tmp_path, "state", "migrate", tmp_path, tmp_path / "b").stderr
     assert "only PostgreSQL" in handrail(tmp_path, "state", "migrate", tmp_path, "mysql://x/y").stderr

@@ -96,7 +96,7 @@ def replica(folder: Path, state: str) -> Iterator[Replica]:
 
 @contextmanager
 def serving(
-    folder: Path, state: str, files: Mapping[str, str], *words: str
+    folder: Path, state: str, files: Mapping[str, str], *words: str, forked: bool = True
 ) -> Iterator[tuple[Replica, subprocess.Popen[str]]]:
     for name, text in files.items():
         (folder / name).write_text(text)
@@ -104,7 +104,7 @@ def serving(
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HANDRAIL_STATE", state)
         approve(folder / "handrail.toml")  # it may post to a webhook
-        with running(folder, *serve) as (process, said):
+        with running(folder, *serve, forked=forked) as (process, said):
             at = next(line for line in said if line.startswith("Serving at "))
             yield Replica(folder, at.removeprefix("Serving at "), state), process
 

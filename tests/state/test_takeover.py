@@ -71,7 +71,8 @@ def test_turns_of_a_replica_that_is_gone_go_on_at_one_other_by_themselves(
         replicas = []
         for name in ("one", "two", "three"):
             (tmp_path / name).mkdir()
-            replicas.append(stack.enter_context(serving(tmp_path / name, postgres_url, FILES, "--rule", "allow pay")))
+            words = ("--rule", "allow pay")
+            replicas.append(stack.enter_context(serving(tmp_path / name, postgres_url, FILES, *words, forked=False)))
         (gone, process), (survivor, _), _ = replicas
         token, url = gone.token, StateUrl(postgres_url)
         paying, ordering = said(gone, "Pay ada"), said(gone, "Order tea")
