@@ -113,6 +113,7 @@ def talk(browser: Browser, address: str) -> str:
         say(page, "We need 20 umbrellas for Saturday. Are there enough?")
         question = page.get_by_role("dialog")
         expect(question).to_be_visible()
+        expect(page.locator(".question")).not_to_have_attribute("data-keys", "wait")
         keep(page, "question")
         question.get_by_role("button", name="Allow once").click()
         expect(answer(page, "Together with the 12 in stock")).to_be_visible()
