@@ -14,6 +14,12 @@ from handrail.core.origins import ArgumentOrigin, Origin, OriginKind
 from handrail.core.secret_pointers import child_pointer
 from handrail.execute.origins.flows import FlowOutcome, Flows
 from handrail.execute.origins.plans import PlannedCall
+from handrail.execute.origins.pointed_fields import (
+    is_field_spoken_of,
+    is_link_asked_for,
+    is_mailbox,
+    is_mailbox_of_named_source,
+)
 from handrail.execute.origins.requests import (
     VAGUE,
     addressees,
@@ -41,6 +47,7 @@ from handrail.execute.origins.written_dates import Moment, as_moment
 from handrail.execute.origins.written_numbers import as_number
 from handrail.tools.argument_roles import ArgumentRole, argument_role, is_required_at, nested_role, schema_at
 from handrail.tools.effect_kinds import (
+    GRAVE,
     STRICT,
     UNMAKING,
     effect_kind,
@@ -90,6 +97,9 @@ _HOW_MUCH = _AMOUNTS | _COUNTS | _CENTS
 _SECRETS = word_set("password passwords passphrase passcode pin secret")
 _COMMON = VAGUE | {"send", "let", "tell", "pass"}
 _TELLING = frozenset({"send", "reply", "forward"})
+_DEEDS = frozenset({"payment", "payments"})
+"""Verbs of the table that are nouns: something else may be done to what they name."""
+_MONEY = frozenset({"pay", "refund", "buy", "reserve"})
 _SHOWN = 80
 
 
@@ -390,7 +400,10 @@ class _FlowCheck:
             return self._words.has_duration(number) or self._words.has_duration(number * Decimal(60))
         moment = as_moment(value)
         return moment is not None and (
-            self._words.has_moment(moment) or self._is_end(leaf, moment) or self._is_other_time(leaf, moment)
+            self._words.has_moment(moment)
+            or self._is_end(leaf, moment)
+            or self._is_other_time(leaf, moment)
+            or self._is_any_time(moment)
         )
 
     def _belongs_to_another(self, leaf: _Leaf) -> bool:
@@ -469,6 +482,13 @@ class _FlowCheck:
             if not other.outside and (there := as_moment(other.value)) is not None
         )
 
+    def _is_any_time(self, moment: Moment) -> bool:
+        """Whether it is some time of a day that was said, of something new, where the person said no time at all. One
+        that outsiders wrote is none."""
+        if moment.minutes is None or self._kind != "create" or self._words.has_time:
+            return False
+        return self._words.has_day(moment) and not self._origins.outsiders_write_time(moment.minutes)
+
     def _is_end(self, leaf: _Leaf, moment: Moment) -> bool:
         """Whether it is the end of something whose beginning was said."""
         if leaf.names.isdisjoint(_ENDS):
@@ -496,12 +516,14 @@ class _FlowCheck:
             if record.of.is_echo(field):
                 continue
             if field.outside:
-                if self._is_found_by_search(leaf, record, field):
+                if self._is_found_by_search(leaf, record, field) or self._is_pointed_at(leaf, record, field):
                     return Origin("outside", record.of.tool, record.of.result.tool_call_id, field.words)
+                continue
+            if self._is_mailbox_of_effect(record, leaf):
                 continue
             selection = self._selection(record, 0)
             if (
-                self._counts(selection, record, leaf)
+                (self._counts(selection, record, leaf) or self._is_spoken_of(record, field, leaf))
                 and not self._is_said_otherwise(record, leaf)
                 and not (leaf.is_outward and self._is_only_a_source(record))
             ):
@@ -526,6 +548,38 @@ class _FlowCheck:
         if not self._tool.reads or field.value != leaf.value or "://" not in str(leaf.value):
             return False
         return record.of.sends_out and self._asked(record.of, 1) is not None
+
+    def _is_pointed_at(self, leaf: _Leaf, record: Record, field: Field) -> bool:
+        """Whether the person says that such a value is to be found in what outsiders wrote."""
+        if not isinstance(leaf.value, str) or leaf.role != "directs":
+            return False
+        if self._tool.reads:
+            return (
+                leaf.is_outward
+                and self._is_only_argument(leaf)
+                and is_link_asked_for(leaf.value, record, field, self._words)
+                and self._selection(record, 0) in ("named", "asked")
+            )
+        return self._kind not in _MONEY | GRAVE and is_mailbox_of_named_source(leaf.value, record, self._words)
+
+    def _is_spoken_of(self, record: Record, field: Field, leaf: _Leaf) -> bool:
+        """Whether an address is in a field, of the application's own, that the person names together with what it is a
+        field of."""
+        return (
+            is_mailbox(leaf.value)
+            and not record.of.changes
+            and self._kind not in _MONEY | GRAVE
+            and is_field_spoken_of(record, field, self._words)
+            and self._asked(record.of, 0) in ("named", "asked")
+        )
+
+    def _is_mailbox_of_effect(self, record: Record, leaf: _Leaf) -> bool:
+        """Whether an address only stands in what an effect of the run gave back, as that of the sender of a mail: that
+        is no word on who gets the next one."""
+        return record.of.changes and leaf.role == "directs" and is_mailbox(leaf.value) and not self._tool.reads
+
+    def _is_only_argument(self, leaf: _Leaf) -> bool:
+        return all(each is leaf or each.value in (None, "", [], {}) for each in self._leaves)
 
     def _counts(self, selection: Selection, record: Record, leaf: _Leaf) -> bool:
         """Whether a record that is so selected may say what a call does."""
@@ -680,8 +734,10 @@ class _FlowCheck:
         text = self._words.said_by_person
         words, stems = requested(text)
         heard = _heard(self._tool.name, words, stems)
+        if heard and heard <= _DEEDS and self._is_something_else_asked(run.tools, text):
+            heard = frozenset()  # `set the rent payment to 900` pays nothing
         grave = grave_words_of(self._tool.name)
-        if heard and not self._is_name_of_another(run.tools, heard):
+        if heard and not self._is_name_of_another(run.tools, heard, stems):
             return not grave or not stems.isdisjoint(map(stem, grave))
         if self._kind in STRICT or self._kind in UNMAKING:
             return False
@@ -691,10 +747,12 @@ class _FlowCheck:
         chosen = (leaf.value for leaf in self._leaves if "enum" in leaf.schema and isinstance(leaf.value, str))
         return any(self._words.has(value) for value in chosen)
 
-    def _is_name_of_another(self, tools: RegisteredTools, heard: frozenset[str]) -> bool:
-        """Whether each verb that asks for the tool is the name of another kind of effect that the run could have."""
+    def _is_name_of_another(self, tools: RegisteredTools, heard: frozenset[str], stems: frozenset[str]) -> bool:
+        """Whether each verb that asks for the tool is the name of another kind of effect that the run could have. What
+        only the other one is done to must not go unsaid: `post it to the channel` is no `post_webpage`."""
         mine, family = set(map(stem, name_words(self._tool.name))), self._kind in _TELLING
         own = {verb for verb in heard if stem(verb) not in mine}
+        is_named = not stems.isdisjoint(map(stem, nouns_of(self._tool.name)))
         if own != heard:
             return False
         others = {
@@ -704,6 +762,7 @@ class _FlowCheck:
             and effect_kind(other.name) != self._kind
             and not (family and effect_kind(other.name) in _TELLING)
             and name_words(other.name)
+            and not (is_named and self._is_done_to_unsaid(other, stems))
         }
         return all(stem(verb) in others and verb not in _COMMON for verb in heard)
 
@@ -790,6 +849,10 @@ class _FlowCheck:
             )
             for other in tools
         )
+
+    def _is_done_to_unsaid(self, other: Tool, stems: frozenset[str]) -> bool:
+        nouns = set(map(stem, nouns_of(other.name)))
+        return bool(nouns) and stems.isdisjoint(nouns)
 
     def _is_done_to(self, other: Tool, stems: frozenset[str] | None) -> bool:
         """Whether what another tool is done to stands among the words."""
