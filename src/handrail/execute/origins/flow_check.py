@@ -99,6 +99,7 @@ _COMMON = VAGUE | {"send", "let", "tell", "pass"}
 _TELLING = frozenset({"send", "reply", "forward"})
 _DEEDS = frozenset({"payment", "payments"})
 """Verbs of the table that are nouns: something else may be done to what they name."""
+_DOING = frozenset({"make", "do", "get", "send"})
 _MONEY = frozenset({"pay", "refund", "buy", "reserve"})
 _SHOWN = 80
 
@@ -734,7 +735,7 @@ class _FlowCheck:
         text = self._words.said_by_person
         words, stems = requested(text)
         heard = _heard(self._tool.name, words, stems)
-        if heard and heard <= _DEEDS and self._is_something_else_asked(run.tools, text):
+        if heard and heard <= _DEEDS and self._is_something_else_asked(run.tools, text, _DOING, stems):
             heard = frozenset()  # `set the rent payment to 900` pays nothing
         grave = grave_words_of(self._tool.name)
         if heard and not self._is_name_of_another(run.tools, heard, stems):
