@@ -204,6 +204,11 @@ class TrustedWords:
         """Whether the person speaks of all of something."""
         return not _UNIVERSAL.isdisjoint(self._words)
 
+    def says_all_of(self, words: frozenset[str]) -> bool:
+        """Whether the person speaks of all of what one of these words means, as `all the pages`."""
+        stems = set(map(stem, words))
+        return any(first in _UNIVERSAL and stem(then) in stems for first, then in self.pairs)
+
     def has_stem_of(self, words: frozenset[str] | set[str]) -> bool:
         """Whether the person said one of these words, in some form."""
         return any(word in self._words or stem(word) in self._stems for word in words)
@@ -361,7 +366,7 @@ _USUAL = frozenset({15, 30, 45, 60, 90, 120})
 
 
 def without_list_numbers(text: str) -> str:
-    """A text without the numbers that only count the items of a list in it, as `1. … 2. …`: nothing is meant by them."""
+    """A text without the numbers that only count the items of a list in it, as `1. … 2. …`: they mean nothing."""
     marks: list[tuple[int, int]] = []
     for found in _LIST_MARK.finditer(text):
         if int(found[1]) == len(marks) + 1:
