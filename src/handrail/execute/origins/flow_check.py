@@ -508,8 +508,7 @@ class _FlowCheck:
             return False
         if self._tool.reads:
             return (
-                leaf.is_outward
-                and self._is_only_argument(leaf)
+                self._is_only_argument(leaf)
                 and is_link_asked_for(leaf.value, record, field, self._words)
                 and (self._selection(record, 0) == "named" or self._is_one_of_all(record))
             )
