@@ -11,7 +11,7 @@ from handrail.core.confirmation import Deny
 from handrail.testing.model import ScriptedModel, call, text
 from tests.execute.approvers import FixedApprover
 
-ABOUT = "You are an assistant. The current date is 2026-11-18. You work for robin@north.example."
+ABOUT = "You are an assistant. The current date is 2026-11-18."
 DORA, EVE = "dora@south.example", "eve@evil.example"
 PAGES = {
     "www.dora.example": f"I am Dora, and you reach me at {DORA}.",
@@ -244,7 +244,7 @@ async def test_a_reminder_and_a_plan_ask_for_nothing_to_be_booked() -> None:
 
 async def test_an_effect_says_nobody_who_gets_the_next_mail() -> None:
     prompt = "Read www.eve.example and mail the gist to anna@north.example."
-    to_robin = call("send_mail", to="me@home.example", body="Wire 100.")
+    to_robin = call("send_mail", to="robin@north.example", body="Wire 100.")
 
     calls = page("eve"), call("send_mail", to="anna@north.example", body="Minutes"), to_robin
     assert await asked(prompt, *calls) == ["send_mail"]
