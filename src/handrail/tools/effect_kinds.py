@@ -101,7 +101,9 @@ _SAME: dict[str, str] = {
     "start": "run", "reorder": "buy", "disable": "update", "enable": "update", "basket": "cart", "reimburse": "refund",
     "ban": "block", "reserve": "reserve",
 }  # fmt: skip
-STRICT = frozenset({"pay", "refund", "buy", "delete", "cancel", "grant", "share", "publish", "deploy", "run", "invite"})
+STRICT = frozenset(
+    {"pay", "refund", "buy", "reserve", "delete", "cancel", "grant", "share", "publish", "deploy", "run", "invite"}
+)
 """What cannot be taken back, or lets others in: its object must be one that the person's words select."""
 GRAVE = frozenset({"delete", "grant", "revoke", "run", "share", "publish", "deploy"})
 """What nobody may have meant by words that are not known: then each value that directs it must be the person's."""
@@ -118,6 +120,7 @@ _WEAK = frozenset({"make", "do", "add", "create", "place", "submit", "perform", 
 """Verbs that another word of the name tells more of: `add_label` labels, `make_payment` pays."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _ASKED = {kind: frozenset(words.split()) for kind, words in _KINDS.items()}
+_MONEY = frozenset({"money", "funds", "payment", "payments", "cash"})
 _NOUNS = frozenset(
     {"money", "funds", "mail", "email", "message", "payment", "order", "comment", "review", "label", "tag", "command"}
 )
@@ -154,6 +157,8 @@ def effect_kind(name: str) -> str:
     if not verbs and words and words[0] not in found and words[0] not in _WEAK:
         return words[0]  # a verb of its own, as in `ship_order`
     kinds = [_SAME.get(word, word) for word in verbs or strong or found or words[:1]] or [name]
+    if kinds[0] == "send" and words[-1] in _MONEY:
+        return "pay"
     strict = [kind for kind in kinds if kind in STRICT]
     return strict[0] if strict and kinds[0] not in UNMAKING else kinds[0]
 
@@ -179,6 +184,7 @@ def words_that_ask(name: str) -> frozenset[str]:
     kind = effect_kind(name)
     if kind not in UNMAKING and kind in STRICT:
         also = {_SAME.get(word, word) for word in _verbs_of(name) if word in _KINDS or word in _SAME}
+        also = also - {"send"} if kind == "pay" else also  # by `send a mail` no money is meant
         also = also - UNMAKING - {"update", "create"} if kind not in also else also - UNMAKING - {"update"}
         return frozenset({kind}).union(*(_ASKED.get(each, frozenset()) for each in {kind, *also}))
     first = next((word for word in _verbs_of(name) if _SAME.get(word, word) == kind), kind)

@@ -12,14 +12,34 @@ from typing import Any, Protocol
 from handrail.core.errors import Denied
 from handrail.core.origins import ArgumentOrigin, Origin, OriginKind
 from handrail.core.secret_pointers import child_pointer
+from handrail.execute.origins.asked_effects import AskedEffect
+from handrail.execute.origins.call_leaves import (
+    AMOUNTS,
+    CENTS,
+    COUNTING,
+    COUNTS,
+    ENDS,
+    HOW_MUCH,
+    LENGTHS,
+    RELATED,
+    SECRETS,
+    SHARES,
+    STARTS,
+    CallLeaf,
+    scalars,
+)
 from handrail.execute.origins.flows import FlowOutcome, Flows
 from handrail.execute.origins.plans import PlannedCall
+from handrail.execute.origins.pointed_fields import (
+    LINKS,
+    is_field_spoken_of,
+    is_link_asked_for,
+    is_mailbox,
+    is_mailbox_of_named_source,
+)
 from handrail.execute.origins.requests import (
-    VAGUE,
     addressees,
     asking_words,
-    asks_for_noun,
-    asks_with,
     is_only_compared,
     numbered_clauses,
     requested,
@@ -30,6 +50,7 @@ from handrail.execute.origins.result_records import (
     Record,
     ResultRecords,
     Selection,
+    extreme_meant,
     field_has,
     selection_by_words,
 )
@@ -41,13 +62,13 @@ from handrail.execute.origins.written_dates import Moment, as_moment
 from handrail.execute.origins.written_numbers import as_number
 from handrail.tools.argument_roles import ArgumentRole, argument_role, is_required_at, nested_role, schema_at
 from handrail.tools.effect_kinds import (
+    GRAVE,
     STRICT,
     UNMAKING,
     effect_kind,
     grave_words_of,
     is_grave,
     name_words,
-    nouns_of,
     words_that_ask,
 )
 from handrail.tools.registry import RegisteredTools
@@ -59,21 +80,6 @@ _LONGEST = 100_000
 """Of arguments that are looked at. With more, nothing is known to have a trusted origin."""
 _DEEPEST = 4
 """Calls that lead to each other."""
-_PLACES = word_set(
-    """to cc bcc recipient recipients email emails address addresses url uri link webhook iban account payee phone
-    number channel attendees participants invitees guests user users username host domain endpoint destination
-    target receiver beneficiary path file filename filepath folder directory dest source src command cmd query
-    sql"""
-)
-_AMOUNTS = word_set("amount price total sum value cost fee budget limit")
-_COUNTS = word_set("quantity qty count copies pieces units number_of")
-_LENGTHS = word_set("duration minutes length")
-_CENTS = word_set("cents cent minor pence rappen")
-_ENDS = word_set("end ends until till to finish")
-_STARTS = word_set("start starts begin begins from at when date time")
-_OUTWARD = re.compile(
-    r"@|://|^\+?[\d\s().-]{7,}$|^[A-Z]{2}\d{2}[A-Z0-9 ]{10,}$|^(?:[\w-]+\.)+[a-z]{2,}$", re.IGNORECASE
-)
 _MOST_NAMESAKES = 500
 _LONGEST_NAME = 320
 _SENDERS = word_set("from sender author name by organizer organiser contact customer")
@@ -82,14 +88,8 @@ _REWRITES = word_set("write update mark label archive cart commit run rename cop
 _NAMES = word_set("id number iban email user username login phone url path name key")
 """Words in the names of fields that name what their record stands for."""
 _NAME_ONLY = {("name",), ("beneficiary",), ("payee",), ("holder",), ("label",)}
-_SHARES = word_set("percent percentage pct discount rate")
-_RELATED = word_set("duplicate of original parent related reference instead target body text content comment")
-_SIZES = word_set("size max min most least guests seats persons people adults nights level score rating points")
-_COUNTING = _AMOUNTS | _COUNTS | _LENGTHS | _CENTS | _SHARES | _SIZES
-_HOW_MUCH = _AMOUNTS | _COUNTS | _CENTS
-_SECRETS = word_set("password passwords passphrase passcode pin secret")
-_COMMON = VAGUE | {"send", "let", "tell", "pass"}
 _TELLING = frozenset({"send", "reply", "forward"})
+_MONEY = frozenset({"pay", "refund", "buy", "reserve"})
 _SHOWN = 80
 
 
@@ -113,44 +113,6 @@ class RunSoFar:
     """Whether another tool has had an effect."""
     planned: PlannedCall | None = None
     """The step of the plan that the call is, if it is one."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Leaf:
-    """One value among the arguments."""
-
-    pointer: str
-    name: str
-    """Of the argument."""
-    value: Any
-    role: ArgumentRole
-    schema: Mapping[str, Any]
-    required: bool
-
-    @property
-    def names(self) -> frozenset[str]:
-        return _words_of_names(self.name, self.pointer.rpartition("/")[2])
-
-    @property
-    def is_place(self) -> bool:
-        """Whether it names where something goes, so that a part of it is nothing."""
-        return not self.names.isdisjoint(_PLACES) or "format" in self.schema
-
-    @property
-    def is_outward(self) -> bool:
-        """Whether it leads out of the application, as an address does."""
-        return isinstance(self.value, str) and _OUTWARD.search(self.value) is not None
-
-
-@lru_cache(4096)
-def _words_of_names(name: str, last: str) -> frozenset[str]:
-    return frozenset((*name_words(name), *name_words(last)))
-
-
-@lru_cache(1024)
-def _heard(name: str, words: frozenset[str], stems: frozenset[str]) -> frozenset[str]:
-    """The verbs that ask for a tool, in some form, among words."""
-    return frozenset(verb for verb in words_that_ask(name) if verb in words or stem(verb) in stems)
 
 
 @lru_cache(2048)
@@ -216,6 +178,7 @@ class _FlowCheck:
         self._origins = origins
         self._words = origins.words
         self._kind = effect_kind(tool.name)
+        self._effect = AskedEffect(tool, self._words)
         self._verbs = _stems_that_ask(tool.name)
         self._verbs_of_name = set(map(stem, name_words(tool.name)[:1]))
         self._selected: dict[int, Selection] = {}
@@ -225,12 +188,12 @@ class _FlowCheck:
         self._starts = [
             moment
             for leaf in self._leaves
-            if not leaf.names.isdisjoint(_STARTS) and (moment := as_moment(leaf.value)) is not None
+            if not leaf.names.isdisjoint(STARTS) and (moment := as_moment(leaf.value)) is not None
         ]
 
     # ── the arguments ────────────────────────────────────────────────────────────────
 
-    def _all_leaves(self) -> Iterator[_Leaf]:
+    def _all_leaves(self) -> Iterator[CallLeaf]:
         definition = self._tool.definition
         known: Mapping[str, Any] = definition.input_schema.get("properties", {})
         required = definition.input_schema.get("required", ())
@@ -239,7 +202,7 @@ class _FlowCheck:
             schema = known.get(name)
             role = argument_role(definition, name, schema)
             facts = schema if isinstance(schema, dict) else {}
-            for pointer, item in _scalars(child_pointer("", name), value):
+            for pointer, item in scalars(child_pointer("", name), value):
                 count += 1
                 size += len(item) if isinstance(item, str) else 8
                 if count > _MOST_LEAVES or size > _LONGEST:
@@ -247,10 +210,10 @@ class _FlowCheck:
                     return
                 steps = tuple(step for step in pointer.split("/")[2:] if not step.isdecimal())
                 if not steps:
-                    yield _Leaf(pointer, name, item, role, facts, name in required)
+                    yield CallLeaf(pointer, name, item, role, facts, name in required)
                     continue
                 inner = schema_at(definition, schema, steps)
-                yield _Leaf(
+                yield CallLeaf(
                     pointer,
                     name,
                     item,
@@ -259,10 +222,10 @@ class _FlowCheck:
                     is_required_at(definition, schema, steps),
                 )
 
-    def derivations(self) -> tuple[tuple[ArgumentOrigin, ...], list[tuple[_Leaf, tuple[Origin, ...]]]]:
+    def derivations(self) -> tuple[tuple[ArgumentOrigin, ...], list[tuple[CallLeaf, tuple[Origin, ...]]]]:
         """Where each argument comes from, and those that direct without a trusted origin."""
         found: list[ArgumentOrigin] = []
-        untrusted: list[tuple[_Leaf, tuple[Origin, ...]]] = []
+        untrusted: list[tuple[CallLeaf, tuple[Origin, ...]]] = []
         for leaf in self._leaves:
             if leaf.role == "carries":
                 untrusted.extend(self._untrusted_addresses(leaf))
@@ -284,7 +247,7 @@ class _FlowCheck:
                     found.append(ArgumentOrigin(leaf.pointer, "carries", not _is_outside(origins), origins))
         return tuple(found), untrusted
 
-    def _untrusted_addresses(self, leaf: _Leaf) -> Iterator[tuple[_Leaf, tuple[Origin, ...]]]:
+    def _untrusted_addresses(self, leaf: CallLeaf) -> Iterator[tuple[CallLeaf, tuple[Origin, ...]]]:
         """Content directs too where it has an address to go to or to pay to: each needs an origin as an argument
         does, or to go back where it was read."""
         if not isinstance(leaf.value, str):
@@ -294,7 +257,7 @@ class _FlowCheck:
             if self._trusted_origin(part) is None and not self._goes_back(leaf.value, address):
                 yield part, self._places_of(address) or (Origin("model"),)
 
-    def _is_name_beside_address(self, leaf: _Leaf) -> bool:
+    def _is_name_beside_address(self, leaf: CallLeaf) -> bool:
         """Whether it is only the name that stands beside an address with a trusted origin, as that of a recipient."""
         here, _, last = leaf.pointer.rpartition("/")
         words = name_words(last)
@@ -312,18 +275,18 @@ class _FlowCheck:
         there = {
             line.strip()
             for record, field in self._found(address)
-            if any(given in targets for _, given in _scalars("", record.of.arguments))
+            if any(given in targets for _, given in scalars("", record.of.arguments))
             for line in str(field.value).splitlines()
         }
         return bool(there) and all(line.strip() in there for line in text.splitlines() if address in line)
 
-    def _known_origin(self, leaf: _Leaf) -> Origin | None:
+    def _known_origin(self, leaf: CallLeaf) -> Origin | None:
         """The trusted origin of an argument, looked for once."""
         if leaf.pointer not in self._known:
             self._known[leaf.pointer] = self._trusted_origin(leaf)
         return self._known[leaf.pointer]
 
-    def _trusted_origin(self, leaf: _Leaf) -> Origin | None:
+    def _trusted_origin(self, leaf: CallLeaf) -> Origin | None:
         value = leaf.value
         if self._too_much:
             return None
@@ -336,7 +299,7 @@ class _FlowCheck:
                 {each for each in leaf.names if each not in STOP and len(each) > 2}
             )
             return Origin("person") if named else None
-        if value == 1 and not leaf.names.isdisjoint(_COUNTS):
+        if value == 1 and not leaf.names.isdisjoint(COUNTS):
             return Origin("default")  # the least there is
         if self._is_said(leaf):
             return Origin("person")
@@ -348,14 +311,14 @@ class _FlowCheck:
             return Origin("person")
         return self._field_origin(leaf)
 
-    def _is_choice_said(self, leaf: _Leaf) -> bool:
+    def _is_choice_said(self, leaf: CallLeaf) -> bool:
         """Whether the person said one of the values that are offered, in another form."""
         value = leaf.value
         if "enum" not in leaf.schema or not isinstance(value, str):
             return False
         return self._words.has_related(value) or self._words.has_run_together(value)
 
-    def _is_other_choice_said(self, leaf: _Leaf) -> bool:
+    def _is_other_choice_said(self, leaf: CallLeaf) -> bool:
         """Whether the person said another of the values that are offered."""
         choices = leaf.schema.get("enum")
         if not isinstance(choices, list) or leaf.value not in choices or len(choices) < 2:
@@ -365,42 +328,45 @@ class _FlowCheck:
             return False
         return any(self._words.has(each) or self._words.has_run_together(each) for each in others)
 
-    def _is_said(self, leaf: _Leaf) -> bool:
+    def _is_said(self, leaf: CallLeaf) -> bool:
         value, names = leaf.value, leaf.names
-        if isinstance(value, str) and not names.isdisjoint(_SECRETS):
+        if isinstance(value, str) and not names.isdisjoint(SECRETS):
             return self._words.has_exactly(value) and value.casefold() not in names
-        if not names.isdisjoint(_AMOUNTS | _COUNTS) and self._names_a_thing(leaf):
+        if not names.isdisjoint(AMOUNTS | COUNTS) and self._names_a_thing(leaf):
             return False
-        scale = 100 if not names.isdisjoint(_CENTS) else 1
+        scale = 100 if not names.isdisjoint(CENTS) else 1
         if (
             isinstance(value, str | int | float)
-            and names.isdisjoint(_RELATED)
+            and names.isdisjoint(RELATED)
             and is_only_compared(self._words.said_by_person, _as_said(value))
         ):
             return False
-        if not names.isdisjoint(_HOW_MUCH) and self._belongs_to_another(leaf):
+        if not names.isdisjoint(HOW_MUCH) and self._belongs_to_another(leaf):
             return False
-        amount = not names.isdisjoint(_AMOUNTS) and names.isdisjoint(_SHARES)
-        counts = not names.isdisjoint(_COUNTING)
+        amount = not names.isdisjoint(AMOUNTS) and names.isdisjoint(SHARES)
+        counts = not names.isdisjoint(COUNTING)
         if isinstance(value, str) and value.isalpha() and stem(value) in self._verbs_of_name:
             return False  # it only says what is done, as `merge` does
         if self._words.has(value, amount=amount, counts=counts, scale=scale, place=leaf.is_place):
             return True
-        if (number := as_number(value)) is not None and not names.isdisjoint(_LENGTHS):
+        if (number := as_number(value)) is not None and not names.isdisjoint(LENGTHS):
             return self._words.has_duration(number) or self._words.has_duration(number * Decimal(60))
         moment = as_moment(value)
         return moment is not None and (
-            self._words.has_moment(moment) or self._is_end(leaf, moment) or self._is_other_time(leaf, moment)
+            self._words.has_moment(moment)
+            or self._is_end(leaf, moment)
+            or self._is_other_time(leaf, moment)
+            or self._is_any_time(moment)
         )
 
-    def _belongs_to_another(self, leaf: _Leaf) -> bool:
+    def _belongs_to_another(self, leaf: CallLeaf) -> bool:
         """Whether the person said a number beside the name of something else, and another number beside the name of
         this, as the 50 in `20 to Anna and 50 to Bob`."""
         number = as_number(leaf.value)
         clauses = numbered_clauses(self._words.said_by_person)
         if number is None or len(clauses) < 2:
             return False
-        meant = {number} if leaf.names.isdisjoint(_CENTS) else {number, number / Decimal(100)}
+        meant = {number} if leaf.names.isdisjoint(CENTS) else {number, number / Decimal(100)}
         here = leaf.pointer.rpartition("/")[0]
         mine, others, tools = set[str](), set[str](), set[str]()
         own: set[int] = set()
@@ -430,7 +396,7 @@ class _FlowCheck:
             return True
         return bool(named) and all(others & said for said in with_number)
 
-    def _is_beside_said_address(self, leaf: _Leaf) -> bool:
+    def _is_beside_said_address(self, leaf: CallLeaf) -> bool:
         """Whether the person said the address that a number goes to."""
         here = leaf.pointer.rpartition("/")[0]
         return any(
@@ -439,7 +405,7 @@ class _FlowCheck:
             if each is not leaf and each.role == "directs"
         )
 
-    def _names_a_thing(self, leaf: _Leaf) -> bool:
+    def _names_a_thing(self, leaf: CallLeaf) -> bool:
         """Whether a number was said once, and is the name of what another argument means, as that of an order."""
         number = as_number(leaf.value)
         if number is None or number != number.to_integral_value():
@@ -448,13 +414,13 @@ class _FlowCheck:
         others = (each for each in self._leaves if each is not leaf and each.role == "directs")
         return any(str(each.value) == digits for each in others) and self._words.count(digits) <= 1
 
-    def _is_other_time(self, leaf: _Leaf, moment: Moment) -> bool:
+    def _is_other_time(self, leaf: CallLeaf, moment: Moment) -> bool:
         """Whether it is a time that was said, on the day of the record that another argument names."""
         if moment.day is None or moment.minutes is None:
             return False
         if not self._words.has_minutes(moment):
             start = next((each for each in self._starts if each.day == moment.day), None)
-            if leaf.names.isdisjoint(_ENDS) or start is None or not self._words.has_minutes(start):
+            if leaf.names.isdisjoint(ENDS) or start is None or not self._words.has_minutes(start):
                 return False
             if not self._words.has_end(start, moment):
                 return False
@@ -469,16 +435,23 @@ class _FlowCheck:
             if not other.outside and (there := as_moment(other.value)) is not None
         )
 
-    def _is_end(self, leaf: _Leaf, moment: Moment) -> bool:
+    def _is_any_time(self, moment: Moment) -> bool:
+        """Whether it is some time of a day that was said, of something new, where the person said no time at all. One
+        that outsiders wrote is none."""
+        if moment.minutes is None or self._kind != "create" or self._words.has_time:
+            return False
+        return self._words.has_day(moment) and not self._origins.outsiders_write_time(moment.minutes)
+
+    def _is_end(self, leaf: CallLeaf, moment: Moment) -> bool:
         """Whether it is the end of something whose beginning was said."""
-        if leaf.names.isdisjoint(_ENDS):
+        if leaf.names.isdisjoint(ENDS):
             return False
         return any(self._words.has_moment(start) and self._words.has_end(start, moment) for start in self._starts)
 
     def _is_said_in_parts(self, parts: tuple[str, ...]) -> bool:
         return all(self._words.has(part) for part in parts)
 
-    def _is_path_of_said(self, leaf: _Leaf) -> bool:
+    def _is_path_of_said(self, leaf: CallLeaf) -> bool:
         """Whether every step of a relative path was said, or is a field of a record that the person's words select."""
         steps = leaf.value.removeprefix("./").split("/")
         if any(step in ("", ".", "..") or step.startswith("~") or "\\" in step for step in steps):
@@ -487,21 +460,23 @@ class _FlowCheck:
 
     # ── the fields of results ────────────────────────────────────────────────────────
 
-    def _field_origin(self, leaf: _Leaf) -> Origin | None:
+    def _field_origin(self, leaf: CallLeaf) -> Origin | None:
         """The trusted field of a record that the person's words select, if the value is one."""
         best: tuple[int, Origin] | None = None
-        if leaf.names.isdisjoint(_RELATED) and is_only_compared(self._words.said_by_person, _as_said(leaf.value)):
+        if leaf.names.isdisjoint(RELATED) and is_only_compared(self._words.said_by_person, _as_said(leaf.value)):
             return None
         for record, field in self._found(leaf.value):
             if record.of.is_echo(field):
                 continue
             if field.outside:
-                if self._is_found_by_search(leaf, record, field):
+                if self._is_found_by_search(leaf, record, field) or self._is_pointed_at(leaf, record, field):
                     return Origin("outside", record.of.tool, record.of.result.tool_call_id, field.words)
+                continue
+            if self._is_mailbox_of_effect(record, leaf):
                 continue
             selection = self._selection(record, 0)
             if (
-                self._counts(selection, record, leaf)
+                (self._counts(selection, record, leaf) or self._is_spoken_of(record, field, leaf))
                 and not self._is_said_otherwise(record, leaf)
                 and not (leaf.is_outward and self._is_only_a_source(record))
             ):
@@ -520,14 +495,59 @@ class _FlowCheck:
                     if field_has(field, value):
                         yield record, field
 
-    def _is_found_by_search(self, leaf: _Leaf, record: Record, field: Field) -> bool:
+    def _is_found_by_search(self, leaf: CallLeaf, record: Record, field: Field) -> bool:
         """Whether a read asks for a whole address that a search for the person's words has found: it tells nobody
         anything that they did not write themselves."""
         if not self._tool.reads or field.value != leaf.value or "://" not in str(leaf.value):
             return False
         return record.of.sends_out and self._asked(record.of, 1) is not None
 
-    def _counts(self, selection: Selection, record: Record, leaf: _Leaf) -> bool:
+    def _is_pointed_at(self, leaf: CallLeaf, record: Record, field: Field) -> bool:
+        """Whether the person says that such a value is to be found in what outsiders wrote."""
+        if not isinstance(leaf.value, str) or leaf.role != "directs":
+            return False
+        if self._tool.reads:
+            return (
+                self._is_only_argument(leaf)
+                and is_link_asked_for(leaf.value, record, field, self._words)
+                and (self._selection(record, 0) == "named" or self._is_one_of_all(record))
+            )
+        return not self._is_told_who_gets_it and is_mailbox_of_named_source(leaf.value, record, self._words)
+
+    @property
+    def _is_told_who_gets_it(self) -> bool:
+        """Whether an address that the words only point at must not do: where money goes or others get in, or where the
+        person names somebody who is to be told."""
+        if self._kind in _MONEY | GRAVE:
+            return True
+        return self._kind in _TELLING and bool(addressees(self._words.said_by_person))
+
+    def _is_one_of_all(self, record: Record) -> bool:
+        """Whether the person means the links in all of what a call found, and nobody's in particular."""
+        if not self._words.says_all_of(LINKS) or self._asked(record.of, 0) not in ("named", "asked"):
+            return False
+        return all(self._selection(each, 0) != "named" for each in record.of.siblings(record)[:_MOST_NAMESAKES])
+
+    def _is_spoken_of(self, record: Record, field: Field, leaf: CallLeaf) -> bool:
+        """Whether an address is in a field, of the application's own, that the person names together with what it is a
+        field of."""
+        return (
+            is_mailbox(leaf.value)
+            and not record.of.changes
+            and not self._is_told_who_gets_it
+            and is_field_spoken_of(record, field, self._words)
+            and self._asked(record.of, 0) in ("named", "asked")
+        )
+
+    def _is_mailbox_of_effect(self, record: Record, leaf: CallLeaf) -> bool:
+        """Whether an address only stands in what an effect of the run gave back, as that of the sender of a mail: that
+        is no word on who gets the next one."""
+        return record.of.changes and leaf.role == "directs" and is_mailbox(leaf.value) and not self._tool.reads
+
+    def _is_only_argument(self, leaf: CallLeaf) -> bool:
+        return all(each is leaf or each.value in (None, "", [], {}) for each in self._leaves)
+
+    def _counts(self, selection: Selection, record: Record, leaf: CallLeaf) -> bool:
         """Whether a record that is so selected may say what a call does."""
         if selection == "named":
             return True
@@ -554,12 +574,12 @@ class _FlowCheck:
         said = words & self._words.naming
         return bool(told) and bool(said) and told.isdisjoint(words) and said <= sources(text)
 
-    def _is_said_otherwise(self, record: Record, leaf: _Leaf) -> bool:
+    def _is_said_otherwise(self, record: Record, leaf: CallLeaf) -> bool:
         """Whether the person said another time or another amount, so that none of a record is meant."""
         moment = as_moment(leaf.value)
-        if moment is not None and moment.minutes is not None and not leaf.names.isdisjoint(_STARTS):
+        if moment is not None and moment.minutes is not None and not leaf.names.isdisjoint(STARTS):
             return self._words.has_time
-        return leaf.names.isdisjoint(_SHARES) and not leaf.names.isdisjoint(_AMOUNTS) and self._words.has_money
+        return leaf.names.isdisjoint(SHARES) and not leaf.names.isdisjoint(AMOUNTS) and self._words.has_money
 
     def _is_named_otherwise(self, record: Record, value: Any) -> bool:
         """Whether the person names things of this kind by their ids: then no other words do."""
@@ -572,7 +592,7 @@ class _FlowCheck:
             if field.path and field.path[-1] == name and not field.outside and not isinstance(field.value, bool)
         )
 
-    def _is_another_number(self, leaf: _Leaf) -> bool:
+    def _is_another_number(self, leaf: CallLeaf) -> bool:
         """Whether it is the number of something, where the person has named a thing by another number."""
         number = None if isinstance(leaf.value, str) else as_number(leaf.value)
         return number is not None and number == number.to_integral_value() and self._words.has_whole_number
@@ -590,6 +610,8 @@ class _FlowCheck:
         if of.changes and not of.is_mixed and not record.path:
             return "named"  # what the run itself has made
         by_words = selection_by_words(record, self._words, self._verbs)
+        if by_words == "asked" and self._was_another_meant(record):
+            return "not"
         asked = self._asked(of, depth) if depth < _DEEPEST else None
         if not record.path:  # the only one of its result: what it was asked for says whose it is
             if asked is not None:
@@ -607,6 +629,21 @@ class _FlowCheck:
             return "not"
         return "listed"
 
+    def _was_another_meant(self, record: Record) -> bool:
+        """Whether `the largest` was something else when the run asked for the first time: once that is gone, the next
+        one is not what the person meant."""
+        of = record.of
+        if extreme_meant(of.siblings(record), self._words, self._verbs) is not record:
+            return False
+        for result in self._origins.results():
+            if result is of or result.tool != of.tool or result.arguments != of.arguments:
+                continue
+            first = next((each for each in result.records if len(each.path) == len(record.path)), None)
+            other = None if first is None else extreme_meant(result.siblings(first), self._words, self._verbs)
+            if other is not None and other.identity != record.identity:
+                return True
+        return False
+
     def _has_namesake(self, record: Record) -> bool:
         """Whether another record of the list is from somebody of the name that the person said, at another address."""
         addresses, names = _sender_of(record)
@@ -620,11 +657,11 @@ class _FlowCheck:
         """How the person's words lead to what the call of a result was given; None if it was given nothing, or
         something else."""
         least: Selection | None = None
-        for pointer, value in _scalars("", of.arguments):
+        for pointer, value in scalars("", of.arguments):
             if value is None or value == "" or isinstance(value, bool):
                 continue
             name = pointer.rpartition("/")[2]
-            leaf = _Leaf(pointer, name, value, "directs", {}, False)
+            leaf = CallLeaf(pointer, name, value, "directs", {}, False)
             how: Selection = (
                 "named" if self._is_said(leaf) or self._is_topic(value) else self._selection_of_value(value, depth + 1)
             )
@@ -677,35 +714,8 @@ class _FlowCheck:
 
     def is_asked_for(self, run: RunSoFar) -> bool:
         """Whether the person's words ask for what the tool does."""
-        text = self._words.said_by_person
-        words, stems = requested(text)
-        heard = _heard(self._tool.name, words, stems)
-        grave = grave_words_of(self._tool.name)
-        if heard and not self._is_name_of_another(run.tools, heard):
-            return not grave or not stems.isdisjoint(map(stem, grave))
-        if self._kind in STRICT or self._kind in UNMAKING:
-            return False
-        nouns = {word for word in nouns_of(self._tool.name) if word not in STOP}
-        if not stems.isdisjoint(map(stem, nouns)) and asks_for_noun(text, nouns):
-            return not self._is_something_else_asked(run.tools, text, frozenset(), stems)
         chosen = (leaf.value for leaf in self._leaves if "enum" in leaf.schema and isinstance(leaf.value, str))
-        return any(self._words.has(value) for value in chosen)
-
-    def _is_name_of_another(self, tools: RegisteredTools, heard: frozenset[str]) -> bool:
-        """Whether each verb that asks for the tool is the name of another kind of effect that the run could have."""
-        mine, family = set(map(stem, name_words(self._tool.name))), self._kind in _TELLING
-        own = {verb for verb in heard if stem(verb) not in mine}
-        if own != heard:
-            return False
-        others = {
-            stem(name_words(other.name)[0])
-            for other in tools
-            if not other.reads
-            and effect_kind(other.name) != self._kind
-            and not (family and effect_kind(other.name) in _TELLING)
-            and name_words(other.name)
-        }
-        return all(stem(verb) in others and verb not in _COMMON for verb in heard)
+        return self._effect.is_asked_for(run.tools, chosen)
 
     def may_be_asked_for(self, run: RunSoFar) -> bool:
         """Whether the person may have asked for it in words that no table has: they ask for nothing else that the run
@@ -718,7 +728,7 @@ class _FlowCheck:
         grave = grave_words_of(self._tool.name)
         if grave and requested(text)[1].isdisjoint(map(stem, grave)):
             return False
-        if not text or run.has_other_effect() or self._is_something_else_asked(run.tools, text, vague):
+        if not text or run.has_other_effect() or self._effect.is_something_else_asked(run.tools, text, vague):
             return False
         asking = asking_words(text)
         asking.read()
@@ -747,7 +757,7 @@ class _FlowCheck:
                 named = asking.has(leaf.value, place=leaf.is_place) or any(map(asking.names, records))
         return named and not numbered
 
-    def _own_records(self, leaf: _Leaf) -> Iterator[tuple[Record, bool]]:
+    def _own_records(self, leaf: CallLeaf) -> Iterator[tuple[Record, bool]]:
         """The records that a trusted value is of, and whether it is surely the name of what they stand for: the order
         that a ticket is about is not what is meant by the ticket."""
         for record, field in self._found(leaf.value):
@@ -770,34 +780,9 @@ class _FlowCheck:
             for leaf in self._leaves
         )
 
-    def _is_something_else_asked(
-        self,
-        tools: RegisteredTools,
-        text: str,
-        vague: frozenset[str] | None = None,
-        stems: frozenset[str] | None = None,
-    ) -> bool:
-        """Whether a known word asks for another effect that the run could have; a vague one, if `stems` are given, only
-        where what it is done to stands among them."""
-        return any(
-            not other.reads
-            and other.scoped_name not in self._tool.names
-            and effect_kind(other.name) != self._kind
-            and asks_with(
-                text,
-                words_that_ask(other.name),
-                VAGUE if vague is None or not self._is_done_to(other, stems) else vague,
-            )
-            for other in tools
-        )
-
-    def _is_done_to(self, other: Tool, stems: frozenset[str] | None) -> bool:
-        """Whether what another tool is done to stands among the words."""
-        return stems is None or not stems.isdisjoint(map(stem, nouns_of(other.name)))
-
-    def _tells_apart(self, leaf: _Leaf) -> bool:
+    def _tells_apart(self, leaf: CallLeaf) -> bool:
         """Whether a value tells one thing from another, and not how much of it or in which state."""
-        return "enum" not in leaf.schema and leaf.names.isdisjoint(_AMOUNTS | _COUNTS | _LENGTHS)
+        return "enum" not in leaf.schema and leaf.names.isdisjoint(AMOUNTS | COUNTS | LENGTHS)
 
     @property
     def repeatable(self) -> frozenset[str]:
@@ -839,13 +824,13 @@ class _FlowCheck:
 
     # ── in words ─────────────────────────────────────────────────────────────────────
 
-    def why_untrusted(self, untrusted: list[tuple[_Leaf, tuple[Origin, ...]]]) -> str:
+    def why_untrusted(self, untrusted: list[tuple[CallLeaf, tuple[Origin, ...]]]) -> str:
         """Which arguments have no trusted origin, and where they come from, in a sentence."""
         told = [self._told(leaf, origins) for leaf, origins in untrusted[:3]]
         more = f", and {len(untrusted) - 3} more" if len(untrusted) > 3 else ""
         return ", and ".join(told) + more
 
-    def _told(self, leaf: _Leaf, origins: tuple[Origin, ...]) -> str:
+    def _told(self, leaf: CallLeaf, origins: tuple[Origin, ...]) -> str:
         what = f"{leaf.pointer.lstrip('/').replace('/', '.')!r} ({_short(leaf.value)})"
         origin = origins[0]
         if origin.kind == "outside":
@@ -936,18 +921,6 @@ def _is_default(value: Any, schema: Mapping[str, Any]) -> bool:
     if "const" in schema and schema["const"] == value:
         return True
     return schema.get("enum") == [value]
-
-
-def _scalars(pointer: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """The values in a JSON value that are no objects and no lists; an empty one counts as a value."""
-    if isinstance(value, dict) and value:
-        for key, item in value.items():
-            yield from _scalars(child_pointer(pointer, key), item)
-    elif isinstance(value, list | tuple) and value:
-        for index, item in enumerate(value):
-            yield from _scalars(child_pointer(pointer, index), item)
-    else:
-        yield pointer, value
 
 
 def _short(value: Any, most: int = _SHOWN) -> str:

@@ -82,6 +82,14 @@ _COMPARED = re.compile(
 )
 _PART = re.compile(r"[,;.!?]\s+|\n+|\s+(?:and|und|plus)\s+", re.IGNORECASE)
 _MOST_TEXT = 20_000
+_REMINDED = re.compile(
+    r"\b(remind(?:er|ers|s)?)\s+(?:[^\s.!?;]+\s+){0,3}?(?:to\s+\w|about\s+\w+ing\b)[^.,:!?;\n]*", re.IGNORECASE
+)
+_PLANNED = re.compile(
+    r"\b(?:i|we)(?:['’]m|['’]re|\s+am|\s+are)\s+(?:looking|planning|thinking|hoping)\s+(?:to|of|about)\b[^.!?;\n]*[.!?;\n]"
+    r"|\b(?:i|we)(?:['’]ll|\s+will)\s[^.!?;\n]*\b(?:later|myself|ourselves)\b[^.!?;\n]*",
+    re.IGNORECASE,
+)
 _NO_WORDS = re.compile(r"`[^`\n]+`|\"[^\"\n]+\"|[“„][^”“\n]+[”“]|\S*\w[./@_\\]\w\S*")
 _TELL_ME = re.compile(
     r"(?:tell|show|give|let|zeig|zeige|sag|sage)\s+(?:me|us|mir|uns)\b"
@@ -157,11 +165,18 @@ def _plain(text: str) -> str:
     return _NO_WORDS.sub(" ", text)
 
 
+def _without_own_plans(text: str) -> str:
+    """A text without what the person only wants to be reminded of, or to do without help: `remind me to book`."""
+    rest = _REMINDED.sub(r"\1", text)
+    left = _PLANNED.sub(" ", rest)
+    return left if _WORD.search(left) else rest
+
+
 @lru_cache(64)
 def requested(text: str) -> tuple[frozenset[str], frozenset[str]]:
     """The words, and their stems, of what is no mere question and no wish to be told something."""
     words: set[str] = set()
-    for clause, question in _clauses(_plain(text)):
+    for clause, question in _clauses(_without_own_plans(_plain(text))):
         first = _WORD.match(clause)
         if question and first is not None and first.group().casefold() in _QUESTION_WORDS:
             continue

@@ -253,6 +253,14 @@ def _key(value: Any, when: bool) -> Decimal | tuple[date, int] | None:
     return None if moment is None or moment.day is None else (moment.day, moment.minutes or 0)
 
 
+def extreme_meant(siblings: list[Record], words: TrustedWords, verbs: frozenset[str]) -> Record | None:
+    """The one of several that the person means by `the largest`, or by `the latest mail from Anna`."""
+    kind = _kind_of(siblings[0]) if siblings else set[str]()
+    said = words.naming - kind - verbs
+    found = [(each, said & each.words(outside=True)) for each in siblings]
+    return _extreme([each for each, its in found if not any(its < other for _, other in found)], words.pairs)
+
+
 def selection_by_words(record: Record, words: TrustedWords, verbs: frozenset[str] = frozenset()) -> Selection:
     """How the person's words lead to a record among the others of its list. What outsiders wrote is not found by the
     verbs that ask for what is done."""
@@ -269,8 +277,8 @@ def selection_by_words(record: Record, words: TrustedWords, verbs: frozenset[str
             found = [(each, {word for word in its if shared[word] < len(siblings)}) for each, its in found]
         if outside and len(siblings) > 1:
             likely = [each for each, its in found if not any(its < other for _, other in found)]
-            if (extreme := _extreme(likely, words.pairs)) is not None:
-                return "asked" if extreme is record else "not"
+            if (least_or_most := _extreme(likely, words.pairs)) is not None:
+                return "asked" if least_or_most is record else "not"
         if not any(its for _, its in found):
             continue
         mine = next(its for each, its in found if each is record)

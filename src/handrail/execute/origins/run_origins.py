@@ -31,12 +31,15 @@ from handrail.execute.origins.private_values import PrivateValues
 from handrail.execute.origins.result_records import ResultRecords
 from handrail.execute.origins.trusted_words import TrustedWords
 from handrail.execute.origins.value_index import ValueIndex
+from handrail.execute.origins.written_dates import WrittenDates
 from handrail.tools.effect_kinds import name_words
 from handrail.tools.registry import RegisteredTools
 from handrail.tools.tool import Tool
 
 MOST_RESULTS = 2_000
 """Results in which values are looked for, the latest. A value of an older one has no trusted origin any more."""
+_MOST_TIMES = 20_000
+"""Characters from outside in which a time of day is looked for."""
 _CLOCKS = frozenset({"today", "now", "time", "date", "clock", "day"})
 
 
@@ -204,6 +207,22 @@ class RunOrigins:
         """The result of a call, if it gave one."""
         self._take_in()
         return self._results.get(call_id)
+
+    def outsiders_write_time(self, minutes: int) -> bool:
+        """Whether outsiders may have written a time of day: also where too much of what they wrote is to be read."""
+        known = self.results()
+        if not self._outside.keys() <= {each.result.name for each in known} | {name for _, name in self._held}:
+            return True
+        written, left = WrittenDates(), _MOST_TIMES
+        for result in (*known, *self._held.values()):
+            for record in result.records:
+                for field in record.fields:
+                    if field.outside and isinstance(field.value, str):
+                        left -= len(field.value)
+                        if left < 0:
+                            return True
+                        written.read(field.value, ())
+        return minutes in written.minutes
 
     def holding(self, value: Any) -> Iterator[ResultRecords]:
         """The results in which a value may stand, the latest first."""

@@ -31,6 +31,7 @@ _QUOTED = re.compile(r"`[^`\n]+`|\"[^\"\n]+\"|[“„][^”“\n]+[”“]|«[^�
 _TELLS_DAY = re.compile(r"\b(?:today|current\s+(?:date|day|time)|date\s+is|it\s+is|now|heute|datum)\b", re.IGNORECASE)
 _PARTS = re.compile(r"[\s_,;()\-]+")
 _DOUBLING = ("ing", "ers", "er", "ed")
+_LIST_MARK = re.compile(r"(?:^|[.:;!?\n])\s*(\d{1,2})[.)](?=\s+[\"'“„`(]?[^\W\d_])")
 _LONG_STEM = 6
 """Letters that two words must begin with to be of the same origin."""
 _MEANT = {
@@ -128,7 +129,8 @@ class TrustedWords:
 
     def add(self, text: str, *, person: bool, at: int = 0) -> None:
         """Take in a text. Of very long ones only the end counts."""
-        self._unread.append((text[-MOST:], person))
+        text = text[-MOST:]
+        self._unread.append((without_list_numbers(text) if person else text, person))
         if at > 0:
             self._times.append(at)
 
@@ -201,6 +203,11 @@ class TrustedWords:
     def is_universal(self) -> bool:
         """Whether the person speaks of all of something."""
         return not _UNIVERSAL.isdisjoint(self._words)
+
+    def says_all_of(self, words: frozenset[str]) -> bool:
+        """Whether the person speaks of all of what one of these words means, as `all the pages`."""
+        stems = set(map(stem, words))
+        return any(first in _UNIVERSAL and stem(then) in stems for first, then in self.pairs)
 
     def has_stem_of(self, words: frozenset[str] | set[str]) -> bool:
         """Whether the person said one of these words, in some form."""
@@ -356,6 +363,19 @@ class TrustedWords:
 
 
 _USUAL = frozenset({15, 30, 45, 60, 90, 120})
+
+
+def without_list_numbers(text: str) -> str:
+    """A text without the numbers that only count the items of a list in it, as `1. … 2. …`: they mean nothing."""
+    marks: list[tuple[int, int]] = []
+    for found in _LIST_MARK.finditer(text):
+        if int(found[1]) == len(marks) + 1:
+            marks.append(found.span(1))
+    if len(marks) < 2:
+        return text
+    for start, end in reversed(marks):
+        text = f"{text[:start]}{text[end + 1 :]}"
+    return text
 
 
 def plain_form(text: str) -> str:
