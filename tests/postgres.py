@@ -25,6 +25,7 @@ import pytest
 
 from tests.network import free_port
 from tests.polling import blocking_until
+from tests.processes import is_running
 
 USER = "tester"
 _SERVER_USER = "postgres"
@@ -133,12 +134,15 @@ class PostgresServer:
             children = f"/proc/{self._process.pid}/task/{self._process.pid}/children"
             pids = [self._process.pid]
             with contextlib.suppress(OSError):  # it has ended by itself
+                os.kill(self._process.pid, signal.SIGSTOP)  # it starts no more
                 pids += map(int, Path(children).read_text().split())
             for pid in pids:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             self._process.wait()
             self._process = None
+            # A server does not start while one of them still has the memory that they shared.
+            assert blocking_until(lambda: not any(map(is_running, pids)))
             (self.data / "postmaster.pid").unlink(missing_ok=True)
 
     @contextmanager

@@ -45,7 +45,7 @@ async def test_what_comes_again_is_the_same_event_and_something_else_is_refused(
     again, is_again_new = await opened().add(draft("1", "ünïcode \0 \ud800"))
 
     assert (first, is_new, is_again_new) == (again, True, False)
-    with pytest.raises(BusError, match="client_id was used"):
+    with pytest.raises(BusError, match="client_id was already used"):
         await opened().add(draft("1", "else"))
 
 
