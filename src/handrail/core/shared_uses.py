@@ -27,16 +27,20 @@ class SharedUses(Generic[T]):
 
     def __init__(self) -> None:
         self._uses: WeakValueDictionary[Hashable, SharedUse[T]] = WeakValueDictionary()
-        self._lock = threading.Lock()
+        # The garbage collector may run anywhere in `join`, and what it collects may leave there, in the same thread.
+        self._lock = threading.RLock()
 
     def join(self, key: Hashable, user: object, made: T, fits: Callable[[T], bool]) -> SharedUse[T]:
         """Use what others use under this key, if it fits; else `made`, which others may join from then on."""
         key = os.getpid(), key  # a child that was forked cannot go on with the connections and threads of its parent
         with self._lock:
-            use = self._uses.get(key)
-            if use is None or not fits(use.value):
-                use = self._uses[key] = SharedUse(key, made)
+            while (use := self._uses.get(key)) is not None and fits(use.value):
+                use.users.add(user)
+                if self._uses.get(key) is use:  # else its last user was collected before, and closes it
+                    return use
+            use = SharedUse(key, made)
             use.users.add(user)
+            self._uses[key] = use
             return use
 
     def leave(self, use: SharedUse[T], user: object) -> bool:

@@ -20,14 +20,18 @@ class DeferringJournal(Protocol):
 
 
 _open: dict[str, WeakSet[DeferringJournal]] = {}
-_changing = threading.Lock()
+_changing = threading.RLock()
+"""The garbage collector may close a journal anywhere, also in a thread that has this lock."""
 os.register_at_fork(after_in_child=_open.clear)  # the parent writes what it has put off
 
 
 def register(path: JournalPlace, journal: DeferringJournal) -> None:
     """Makes every reader of this file in this process read what the journal has put off too."""
+    real = _key(path)
     with _changing:
-        _open.setdefault(_key(path), WeakSet()).add(journal)
+        journals = _open.get(real, WeakSet())
+        journals.add(journal)
+        _open[real] = journals
 
 
 def _key(path: JournalPlace) -> str:
