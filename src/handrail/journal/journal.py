@@ -432,6 +432,8 @@ class BatchedJournal:
         self._closing = True
         deferred_entries.unregister(self.path, self)
         self._signals.put(None)
+        if threading.current_thread() is self._thread:
+            return  # the garbage collector closes it there: the thread signs the end by itself
         self._thread.join()
         failure, self._unsigned_because = self._unsigned_because, None
         if failure is not None:
