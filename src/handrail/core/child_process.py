@@ -38,11 +38,10 @@ class ProgramProtocol(asyncio.SubprocessProtocol):
 P = TypeVar("P", bound=ProgramProtocol)
 
 
-PLAIN_VARIABLES = (
-    *("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"),
-    *("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT"),
-)
-"""The variables that a program of ours is started with: it finds its libraries, a place for files and the time zone."""
+PASSED_ON = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
+"""The environment variables that every program gets. No others, because they may hold API keys."""
+PLAIN_VARIABLES = (*PASSED_ON, "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
+"""The environment variables that our own programs get, which must also find the libraries of this Python."""
 
 
 def kept_variables(names: Iterable[str], environ: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -70,7 +70,7 @@ def give(
     reason: str = "",
     clock: Clock = SystemClock(),
 ) -> ConfirmationAnswered:
-    """Write the word down, and wait until it is."""
+    """Record a decision. It is on disk when this returns."""
     from handrail.journal.person_answers import answer  # it loads the journal, which other commands do not need
 
     return asyncio.run(answer(path, question, decision, by=by, reason=reason, clock=clock))

@@ -40,7 +40,7 @@ class CallLeaf:
 
     pointer: str
     name: str
-    """Of the argument."""
+    """The name of the argument that the value is in."""
     value: Any
     role: ArgumentRole
     schema: Mapping[str, Any]
@@ -52,7 +52,7 @@ class CallLeaf:
 
     @property
     def is_place(self) -> bool:
-        """Whether it names where something goes, so that a part of it is nothing."""
+        """Whether it names where something goes, so that a part of it leads somewhere else."""
         return not self.names.isdisjoint(PLACES) or "format" in self.schema
 
     @property
@@ -67,7 +67,7 @@ def _words_of_names(name: str, last: str) -> frozenset[str]:
 
 
 def scalars(pointer: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """The values in a JSON value that are no objects and no lists; an empty one counts as a value."""
+    """The values in a JSON value that are neither objects nor lists, and empty objects and lists."""
     if isinstance(value, dict) and value:
         for key, item in value.items():
             yield from scalars(child_pointer(pointer, key), item)

@@ -1,8 +1,8 @@
 """Which fields the person's words point at: `her e-mail is on her website`, `the article that Bob posted`, `the same
 participants as the introductory meeting`.
 
-Words that name a source make its values no commands: each rule takes only the one value that the words can mean, and
-no place for money.
+Naming a source does not make the source trusted: each rule trusts only the one value that the words can mean, and
+never an account that money goes to.
 """
 
 from __future__ import annotations

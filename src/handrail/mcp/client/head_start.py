@@ -8,11 +8,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from handrail.core.child_process import ProgramProtocol, end_program, kept_variables, start_program
+from handrail.core.child_process import PASSED_ON, ProgramProtocol, end_program, kept_variables, start_program
 from handrail.mcp.values import Endpoint, StdioEndpoint
-
-PASSED_ON = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
-"""The variables of this process that every program gets. No other: keys are among them."""
 
 P = TypeVar("P", bound=ProgramProtocol)
 

@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 
 class _UserServer:
+    """The connection of one user, its calls in progress, and the timer that closes it when it is idle."""
+
     def __init__(self, server: McpEnsemble) -> None:
         self.server = server
         self.calls = 0
